@@ -1,0 +1,233 @@
+//! What this node has to say: statuses that changed, events, refusals; gathered, and sent again until acknowledged.
+//!
+//! A status that shows a new phase, readiness or end leaves as soon as the effects run dry; smaller news waits for
+//! [`GATHER_MS`], so that the steps of a start travel as one. Two reports are never nearer than that to each other, and at
+//! most [`WINDOW`] of them wait for an acknowledgement. What is sent again is the status of then, not the old text.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use coracle_lifecycle::Lifecycle;
+use coracle_model::limits::{RESEND_MS, SYNC_PART_BYTES};
+use coracle_model::{ConditionKind, ConditionStatus, Millis, Phase, PodEvent, PodStatus, PodUid, SessionNumber};
+use coracle_wire::Item;
+use coracle_wire::up::{Lease, Report, Up};
+
+use crate::desired::Desired;
+use crate::outbox::Outbox;
+
+/// How long small news waits for more, and the least distance of two reports, in milliseconds.
+pub(crate) const GATHER_MS: u64 = 10;
+/// Reports that may wait for an acknowledgement; while so many do, news gathers.
+const WINDOW: usize = 16;
+/// The bytes of events in one report.
+const EVENT_BYTES: usize = 64 * 1024;
+
+/// What of a status cannot wait.
+type Headline = (Phase, bool, bool);
+
+/// A report that is not acknowledged.
+#[derive(Debug)]
+struct Sent {
+    sequence: u64,
+    pods: Vec<PodUid>,
+    refusals: bool,
+    at: Millis,
+}
+
+/// Gathers and sends.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    changed: BTreeSet<PodUid>,
+    /// What the controller was last told of each pod.
+    told: BTreeMap<PodUid, Headline>,
+    events: VecDeque<PodEvent>,
+    events_limit: usize,
+    refusals: bool,
+    /// The desired set advanced, and the controller should hear that even if there is no other news.
+    advanced: bool,
+    sequence: u64,
+    sent: VecDeque<Sent>,
+    /// When the next report is to go.
+    due_at: Option<Millis>,
+    last_at: Option<Millis>,
+}
+
+impl Reports {
+    pub(crate) const fn new(events_limit: usize) -> Self {
+        Self {
+            changed: BTreeSet::new(),
+            told: BTreeMap::new(),
+            events: VecDeque::new(),
+            events_limit,
+            refusals: false,
+            advanced: false,
+            sequence: 0,
+            sent: VecDeque::new(),
+            due_at: None,
+            last_at: None,
+        }
+    }
+
+    /// A pod's status differs from before.
+    pub(crate) fn changed(&mut self, status: &PodStatus, now: Millis) {
+        self.changed.insert(status.uid);
+        let urgent = match self.told.get(&status.uid) {
+            Some(told) => *told != headline(status),
+            None => status.phase != Phase::Pending,
+        };
+        self.wait_until(if urgent { now } else { now + GATHER_MS });
+    }
+
+    /// Something to tell people; the oldest give way.
+    pub(crate) fn event(&mut self, event: PodEvent, now: Millis) {
+        if self.events.len() >= self.events_limit {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+        self.wait_until(now + GATHER_MS);
+    }
+
+    /// The desired set has another sequence, perhaps with other refusals.
+    pub(crate) fn advanced(&mut self, now: Millis) {
+        self.refusals = true;
+        self.advanced = true;
+        self.wait_until(now + GATHER_MS);
+    }
+
+    /// A pod is no longer here.
+    pub(crate) fn forget(&mut self, uid: PodUid) {
+        self.changed.remove(&uid);
+        self.told.remove(&uid);
+    }
+
+    /// A session begins: everything is to be said, from sequence 1.
+    pub(crate) fn begin_session(&mut self, pods: impl Iterator<Item = PodUid>, now: Millis) {
+        self.sequence = 0;
+        self.sent.clear();
+        self.told.clear();
+        self.changed.extend(pods);
+        self.refusals = true;
+        self.last_at = None;
+        self.due_at = Some(now + GATHER_MS);
+    }
+
+    /// Reports up to this one are durable.
+    pub(crate) fn acknowledged(&mut self, sequence: u64, now: Millis) {
+        let was_full = self.sent.len() >= WINDOW;
+        while self.sent.front().is_some_and(|sent| sent.sequence <= sequence) {
+            self.sent.pop_front();
+        }
+        if was_full && self.has_news() {
+            self.wait_until(now);
+        }
+    }
+
+    /// Takes back what was not acknowledged in time; it goes out again with what is true now.
+    pub(crate) fn tick(&mut self, now: Millis) {
+        if self.sent.front().is_none_or(|sent| sent.at + RESEND_MS > now) {
+            return;
+        }
+        for sent in self.sent.drain(..) {
+            self.changed.extend(sent.pods);
+            self.refusals |= sent.refusals;
+        }
+        self.wait_until(now);
+    }
+
+    /// When [`Reports::tick`] or [`Reports::flush`] has something to do.
+    pub(crate) fn wake_at(&self) -> Option<Millis> {
+        let resend_at = self.sent.front().map(|sent| sent.at + RESEND_MS);
+        let due_at = self.due_at.filter(|_| self.sent.len() < WINDOW).map(|at| self.no_sooner(at));
+        resend_at.into_iter().chain(due_at).min()
+    }
+
+    /// Sends what there is, if it is time. Call it when nothing else is to be done.
+    pub(crate) fn flush(
+        &mut self,
+        session: SessionNumber,
+        now: Millis,
+        lifecycle: &Lifecycle,
+        desired: &Desired,
+        out: &mut Outbox,
+    ) {
+        if self.due_at.is_none_or(|at| self.no_sooner(at) > now) {
+            return;
+        }
+        while self.has_news() && self.sent.len() < WINDOW {
+            self.send_one(session, now, lifecycle, desired, out);
+        }
+        if core::mem::take(&mut self.advanced) {
+            out.up(&Up::Lease(Lease { session, applied: desired.applied() }));
+        }
+        // With a full window, the next acknowledgement or the next repetition goes on.
+        self.due_at = self.has_news().then_some(now);
+        self.last_at = Some(now);
+    }
+
+    fn has_news(&self) -> bool {
+        self.refusals || !self.changed.is_empty() || !self.events.is_empty()
+    }
+
+    fn send_one(
+        &mut self,
+        session: SessionNumber,
+        now: Millis,
+        lifecycle: &Lifecycle,
+        desired: &Desired,
+        out: &mut Outbox,
+    ) {
+        let (mut pods, mut statuses, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some(uid) = self.changed.pop_first() {
+            let Some(status) = lifecycle.status(uid).filter(|_| !lifecycle.is_removed(uid)) else { continue };
+            let item = Item::new(uid, status);
+            if !statuses.is_empty() && bytes + item.len() > SYNC_PART_BYTES {
+                self.changed.insert(uid);
+                break;
+            }
+            bytes += item.len();
+            self.told.insert(uid, headline(status));
+            statuses.push(item);
+            pods.push(uid);
+        }
+        let events = self.some_events();
+        let refusals = core::mem::take(&mut self.refusals);
+        let refused = if refusals { desired.refused() } else { Vec::new() };
+        if statuses.is_empty() && events.is_empty() && refused.is_empty() {
+            return;
+        }
+        self.advanced = false;
+        self.sequence = self.sequence.saturating_add(1);
+        self.sent.push_back(Sent { sequence: self.sequence, pods, refusals: !refused.is_empty(), at: now });
+        let (sequence, applied) = (self.sequence, desired.applied());
+        out.up(&Up::Report(Report { session, sequence, now, applied, statuses, events, refused }));
+    }
+
+    fn some_events(&mut self) -> Vec<PodEvent> {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        while let Some(event) = self.events.front() {
+            bytes += event.message.len() + event.container.len() + event.reason.len() + 32;
+            if !events.is_empty() && bytes > EVENT_BYTES {
+                break;
+            }
+            events.extend(self.events.pop_front());
+        }
+        events
+    }
+
+    fn wait_until(&mut self, at: Millis) {
+        self.due_at = Some(self.due_at.map_or(at, |due| due.min(at)));
+    }
+
+    fn no_sooner(&self, at: Millis) -> Millis {
+        self.last_at.map_or(at, |last| at.max(last + GATHER_MS))
+    }
+}
+
+fn headline(status: &PodStatus) -> Headline {
+    let ready = status
+        .conditions
+        .iter()
+        .any(|condition| condition.kind == ConditionKind::Ready && condition.status == ConditionStatus::True);
+    (status.phase, ready, status.stopped)
+}
