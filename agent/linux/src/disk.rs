@@ -1,0 +1,333 @@
+//! The data directory: who this agent is and what it was told to run. Every write is a new file, synced, then renamed
+//! over the old one, so that a power cut at any moment leaves one or the other.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use coracle_agent_core::Remembered;
+use coracle_model::{ClusterId, InstanceId, Pod, PodStatus, SessionNumber};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The format of sealed files.
+const SEAL: &[u8; 8] = b"coracle1";
+const SEAL_BYTES: usize = SEAL.len() + 32;
+
+/// Why the data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// It cannot be made, or something in it cannot be read or written.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried: `create`, `open`, `read`, `write`.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error(
+        "the data directory {} is in use by another coracle-agent; give each agent a directory of its own",
+        path.display()
+    )]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+impl DiskError {
+    fn of(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+}
+
+/// What the disk remembers of the core, as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Memory {
+    pinned: Option<(ClusterId, [u8; 32])>,
+    sequence: u64,
+    pods: Vec<Pod>,
+    finished: Vec<PodStatus>,
+}
+
+/// An open data directory, locked for as long as this lives.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    _lock: File,
+    session: SessionNumber,
+}
+
+impl DataDir {
+    /// Makes the directory if it is not there, and locks it.
+    ///
+    /// # Errors
+    /// When another process has it, or it cannot be written.
+    pub fn open(path: &Path) -> Result<Self, DiskError> {
+        fs::create_dir_all(path).map_err(DiskError::of("create", path))?;
+        let lock_path = path.join("lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .map_err(DiskError::of("open", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(DiskError::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(DiskError::of("lock", &lock_path)(source)),
+        }
+        let mut directory = Self { path: path.to_owned(), _lock: lock, session: SessionNumber::default() };
+        directory.session = directory.read_session()?;
+        Ok(directory)
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The identity of this directory, made at first use.
+    ///
+    /// # Errors
+    /// When it cannot be read, or made.
+    pub fn instance(&self) -> Result<InstanceId, DiskError> {
+        let path = self.path.join("instance");
+        match fs::read_to_string(&path) {
+            Ok(text) => match text.trim().parse() {
+                Ok(instance) => return Ok(instance),
+                Err(_) => set_aside(&path, "no instance id"),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => set_aside(&path, "no text"),
+            Err(error) => return Err(DiskError::of("read", &path)(error)),
+        }
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| DiskError::of("create", &path)(io::Error::other(error)))?;
+        let instance = InstanceId(u128::from_le_bytes(bytes));
+        write_atomically(&path, format!("{instance}\n").as_bytes())?;
+        Ok(instance)
+    }
+
+    fn read_session(&self) -> Result<SessionNumber, DiskError> {
+        let path = self.path.join("session");
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
+                if let Some(number) = number {
+                    return Ok(SessionNumber(number));
+                }
+                set_aside(&path, "no session number");
+                // It must never go back. Nobody has connected once a second since 1970.
+                let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                Ok(SessionNumber(seconds.map_or(u64::from(u32::MAX), |time| time.as_secs())))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SessionNumber::default()),
+            Err(error) => Err(DiskError::of("read", &path)(error)),
+        }
+    }
+
+    /// Counts up, on the disk first: the Last Will of the next connection carries the number.
+    ///
+    /// # Errors
+    /// When the disk does not take it; the number is not used then.
+    pub fn next_session(&mut self) -> Result<SessionNumber, DiskError> {
+        let next = self.session.next();
+        write_atomically(&self.path.join("session"), format!("{next}\n").as_bytes())?;
+        self.session = next;
+        Ok(next)
+    }
+
+    /// What the core asked to have remembered; nothing at first use. A file that is not whole is set aside as
+    /// `remembered.corrupt`, and the agent starts as if it were new: the controller knows the desired set.
+    ///
+    /// # Errors
+    /// When there is a file that cannot be read.
+    pub fn remembered(&self) -> Result<Remembered, DiskError> {
+        let memory: Option<Memory> = read_sealed(&self.path.join("remembered"))?;
+        Ok(memory.map_or_else(Remembered::default, |memory| Remembered {
+            pinned: memory.pinned,
+            sequence: memory.sequence,
+            pods: memory.pods,
+            finished: memory.finished,
+        }))
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// When the disk does not take it; the former content is then still there.
+    pub fn remember(&self, remembered: Remembered) -> Result<(), DiskError> {
+        let Remembered { pinned, sequence, pods, finished } = remembered;
+        write_sealed(&self.path.join("remembered"), &Memory { pinned, sequence, pods, finished })
+    }
+}
+
+/// Writes a value with a checksum, atomically.
+pub(crate) fn write_sealed<T: Serialize>(path: &Path, value: &T) -> Result<(), DiskError> {
+    let body = postcard::to_extend(value, Vec::new())
+        .map_err(|error| DiskError::of("write", path)(io::Error::other(error)))?;
+    let mut bytes = Vec::with_capacity(SEAL_BYTES + body.len());
+    bytes.extend_from_slice(SEAL);
+    bytes.extend_from_slice(&Sha256::digest(&body));
+    bytes.extend_from_slice(&body);
+    write_atomically(path, &bytes)
+}
+
+/// Reads what [`write_sealed`] wrote; nothing if there is no such file, or if it is not whole, in which case it is set
+/// aside.
+pub(crate) fn read_sealed<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DiskError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(DiskError::of("read", path)(error)),
+    };
+    let value = bytes
+        .split_at_checked(SEAL_BYTES)
+        .filter(|(seal, body)| seal.starts_with(SEAL) && seal.ends_with(&Sha256::digest(body)))
+        .and_then(|(_, body)| postcard::from_bytes(body).ok());
+    if value.is_none() {
+        set_aside(path, "it is cut or was changed");
+    }
+    Ok(value)
+}
+
+/// Renames a file that cannot be understood to `<name>.corrupt`, where its owner can look at it.
+pub(crate) fn set_aside(path: &Path, why: &str) {
+    let aside = path.with_extension("corrupt");
+    let kept = fs::rename(path, &aside).is_ok();
+    tracing::error!(
+        file = %path.display(),
+        why,
+        kept_as = kept.then(|| aside.display().to_string()),
+        "a file of the data directory is corrupt; going on without it"
+    );
+}
+
+/// Replaces the content of `path`: a new file beside it, synced, renamed over it, and the directory synced.
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+    let new = path.with_extension("new");
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        sync_directory(path)
+    };
+    write().map_err(DiskError::of("write", path))
+}
+
+/// Makes a rename, or a removal, in the directory of `path` last through a power cut.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coracle_model::{PodUid, RestartPolicy};
+
+    use super::*;
+
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn open(path: &Path) -> DataDir {
+        DataDir::open(path).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn remembered() -> Remembered {
+        let pod = Pod {
+            uid: PodUid(7),
+            namespace: "default".into(),
+            name: "p".into(),
+            restart_policy: RestartPolicy::Always,
+            termination_grace_ms: 30_000,
+            containers: Vec::new(),
+            stop: None,
+        };
+        Remembered { pinned: Some((ClusterId(1), [2; 32])), sequence: 3, pods: vec![pod], finished: Vec::new() }
+    }
+
+    // EDGE-05
+    #[test]
+    fn an_agent_that_starts_again_is_the_same_and_knows_its_pods() {
+        let directory = directory();
+        let first = open(directory.path());
+        let instance = first.instance().unwrap_or_else(|error| panic!("{error}"));
+        first.remember(remembered()).unwrap_or_else(|error| panic!("{error}"));
+        drop(first);
+        let second = open(directory.path());
+        assert_eq!(second.instance().ok(), Some(instance));
+        assert_eq!(second.remembered().ok(), Some(remembered()));
+    }
+
+    #[test]
+    fn a_new_directory_remembers_nothing() {
+        let directory = directory();
+        assert_eq!(open(&directory.path().join("a/b")).remembered().ok(), Some(Remembered::default()));
+    }
+
+    #[test]
+    fn session_numbers_never_go_back() {
+        let directory = directory();
+        let mut first = open(directory.path());
+        assert_eq!(first.next_session().ok(), Some(SessionNumber(1)));
+        assert_eq!(first.next_session().ok(), Some(SessionNumber(2)));
+        drop(first);
+        let mut second = open(directory.path());
+        assert_eq!(second.next_session().ok(), Some(SessionNumber(3)));
+        drop(second);
+        fs::write(directory.path().join("session"), b"\xff?").unwrap_or_else(|error| panic!("{error}"));
+        let third = open(directory.path()).next_session().unwrap_or_default();
+        assert!(third > SessionNumber(3), "{third}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_whole_is_set_aside() {
+        let directory = directory();
+        let data = open(directory.path());
+        data.remember(remembered()).unwrap_or_else(|error| panic!("{error}"));
+        let path = directory.path().join("remembered");
+        let whole = fs::read(&path).unwrap_or_default();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(data.remembered().ok(), Some(Remembered::default()), "cut to {length}");
+            assert!(directory.path().join("remembered.corrupt").exists());
+            assert!(!path.exists());
+        }
+        let mut changed = whole.clone();
+        changed[SEAL_BYTES] ^= 1;
+        fs::write(&path, &changed).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(data.remembered().ok(), Some(Remembered::default()));
+    }
+
+    #[test]
+    fn a_directory_has_one_agent() {
+        let directory = directory();
+        let first = open(directory.path());
+        assert!(matches!(DataDir::open(directory.path()), Err(DiskError::Locked { .. })));
+        drop(first);
+        assert!(DataDir::open(directory.path()).is_ok());
+    }
+
+    #[test]
+    fn a_place_that_is_no_directory_is_refused_by_name() {
+        let directory = directory();
+        let file = directory.path().join("file");
+        fs::write(&file, b"").unwrap_or_else(|error| panic!("{error}"));
+        let error = DataDir::open(&file.join("data")).map(drop).map_err(|error| error.to_string());
+        assert!(error.is_err_and(|text| text.contains("file/data")));
+    }
+}

@@ -1,0 +1,9 @@
+//! The agent's runtime and streams with real guests from `workloads/built`, compiled here as the controller does it.
+
+mod bench;
+
+mod guests;
+
+mod streams;
+
+mod session;
