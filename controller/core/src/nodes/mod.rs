@@ -1,0 +1,286 @@
+//! The controller's half of every session: what agents say goes up into plans (ingest), what the view says goes down
+//! as desired sets (dispatch).
+//!
+//! *In:* [`Up`] messages, changes of the staged view, the time. *Out:* plans, and [`Down`] messages per node.
+//! *Must never know:* MQTT, how a pod came to its node, how it runs there.
+//! *Tested:* tables here, and the simulator under loss, duplication, reordering and partition.
+//!
+//! Everything here is level-triggered. A node is sent what it should run; it says up to where it has applied that, and
+//! what it says of its pods replaces what it said before. A lost message is mended by the next lease.
+
+mod dispatch;
+pub mod leases;
+mod lift;
+mod lower;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coracle_model::limits::{LEASE_MS, LEASE_RENEW_MS, RESEND_MS};
+use coracle_model::{ClusterId, Millis, PodStatus, SessionNumber};
+use coracle_wire::down::{Ack, Down, Refuse, Reintroduce, Welcome};
+use coracle_wire::envelope::VERSION;
+use coracle_wire::up::{Birth, Lease, Report, Up};
+
+use crate::clock::Now;
+use crate::kind::Kind;
+use crate::object::{Key, Uid};
+use crate::plan::{Note, Plan, Write};
+use crate::store::{Action, Change};
+use crate::view::View;
+
+use leases::Leases;
+use session::Session;
+
+/// How many messages may be lost in a row before a node is asked to begin again; a bound on nothing else.
+const MAX_EVENTS_PER_REPORT: usize = 1024;
+
+/// All sessions.
+#[derive(Debug)]
+pub struct Nodes {
+    cluster: ClusterId,
+    artifact_key: [u8; 32],
+    leases: Leases,
+    sessions: BTreeMap<String, Session>,
+    /// Pods whose form on their node may have changed.
+    dirty: BTreeMap<String, BTreeSet<Uid>>,
+    downs: Vec<(String, Down)>,
+}
+
+impl Nodes {
+    /// No sessions yet.
+    #[must_use]
+    pub const fn new(cluster: ClusterId, artifact_key: [u8; 32], now: Millis) -> Self {
+        Self {
+            cluster,
+            artifact_key,
+            leases: Leases::new(now),
+            sessions: BTreeMap::new(),
+            dirty: BTreeMap::new(),
+            downs: Vec::new(),
+        }
+    }
+
+    /// When each node was last heard.
+    #[must_use]
+    pub const fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Messages that are to be sent once the batch is durable.
+    pub fn take_downs(&mut self) -> Vec<(String, Down)> {
+        std::mem::take(&mut self.downs)
+    }
+
+    /// When [`Self::flush`] wants to be called at the latest.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Millis> {
+        self.sessions.values().filter_map(Session::resend_at).min()
+    }
+
+    /// The view changed: note whose desired set that may touch.
+    pub fn observe(&mut self, view: &View, change: &Change) {
+        match change.object.key.kind {
+            Kind::POD => {
+                if let Some(node) = change.object.row.pod().and_then(|row| row.node.as_ref()) {
+                    self.dirty.entry(node.to_string()).or_default().insert(change.object.uid);
+                }
+            }
+            // A pod that waits for one of these may now have it.
+            Kind::CONFIG_MAP | Kind::SECRET if change.action != Action::Deleted => {
+                for (node, session) in &self.sessions {
+                    let waiting = session.waiting_for_config().filter(|uid| {
+                        view.by_uid(*uid).is_some_and(|pod| pod.key.namespace == change.object.key.namespace)
+                    });
+                    self.dirty.entry(node.clone()).or_default().extend(waiting);
+                }
+            }
+            Kind::NODE if change.action == Action::Deleted => {
+                if let Some(session) = self.sessions.remove(change.object.name()) {
+                    let down = Down::Reintroduce(Reintroduce { session: session.number });
+                    self.downs.push((change.object.name().to_owned(), down));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An agent said something.
+    pub fn hear(&mut self, view: &View, now: Now, node: &str, up: Up) -> Plan {
+        match up {
+            Up::Birth(birth) => self.birth(view, now, node, birth),
+            Up::Death(death) => {
+                if let Some(session) = self.session_of(node, death.session, now) {
+                    session.end();
+                }
+                Plan::default()
+            }
+            Up::Report(report) => self.report(view, now, node, report),
+            Up::Lease(lease) => self.lease(view, now, node, lease),
+            // Streams and artifacts never pass through the core.
+            Up::Artifact(_)
+            | Up::Blocks(_)
+            | Up::StreamHead(_)
+            | Up::StreamData(_)
+            | Up::StreamCredit(_)
+            | Up::StreamEnd(_) => Plan::default(),
+        }
+    }
+
+    fn birth(&mut self, view: &View, now: Now, node: &str, birth: Birth) -> Plan {
+        if let Some(reason) = self.refusal(node, &birth, now) {
+            self.downs.push((node.to_owned(), Down::Refuse(Refuse { instance: birth.instance, reason })));
+            return Plan::default();
+        }
+        let repeated = self.sessions.get(node).is_some_and(|session| session.is(birth.instance, birth.session));
+        self.leases.renew(node, now.mono);
+        let welcome = Welcome {
+            session: birth.session,
+            version: birth.speaks.1.min(VERSION),
+            cluster: self.cluster,
+            artifact_key: self.artifact_key,
+            renew_ms: LEASE_RENEW_MS,
+        };
+        self.downs.push((node.to_owned(), Down::Welcome(welcome)));
+        let plan = lift::node(view, now, node, &birth.facts);
+        if repeated {
+            if let Some(session) = self.sessions.get_mut(node) {
+                session.restart_sync();
+            }
+        } else {
+            self.sessions.insert(node.to_owned(), Session::new(&birth, now));
+        }
+        self.dirty.entry(node.to_owned()).or_default();
+        plan
+    }
+
+    /// Why this agent may not be this node.
+    fn refusal(&self, node: &str, birth: &Birth, now: Now) -> Option<String> {
+        if birth.speaks.0 > VERSION || birth.speaks.1 < coracle_wire::envelope::OLDEST_VERSION {
+            let (oldest, newest) = birth.speaks;
+            return Some(format!("the agent speaks wire versions {oldest} to {newest}, the controller {VERSION}"));
+        }
+        if birth.pinned.is_some_and(|pinned| pinned != self.cluster) {
+            return Some(format!("the agent belongs to another cluster than {}", self.cluster));
+        }
+        let session = self.sessions.get(node)?;
+        if session.instance == birth.instance {
+            // An old birth that was delivered late.
+            return None;
+        }
+        let alive = session.is_open() && now.mono.since(self.leases.renewed_at(node)) < LEASE_MS;
+        alive.then(|| format!("another agent holds the node name \"{node}\"; give this one another --node"))
+    }
+
+    /// The open session with this number. Words of older ones are ignored, those of unknown ones are answered.
+    fn session_of(&mut self, node: &str, number: SessionNumber, now: Now) -> Option<&mut Session> {
+        match self.sessions.get(node).map(|session| session.number) {
+            Some(known) if known == number => {
+                self.leases.renew(node, now.mono);
+                self.sessions.get_mut(node)
+            }
+            Some(known) if known > number => None,
+            Some(_) | None => {
+                self.downs.push((node.to_owned(), Down::Reintroduce(Reintroduce { session: number })));
+                None
+            }
+        }
+    }
+
+    fn lease(&mut self, view: &View, now: Now, node: &str, lease: Lease) -> Plan {
+        let Some(session) = self.session_of(node, lease.session, now) else { return Plan::default() };
+        session.applied(lease.applied, now.mono);
+        self.begin_anew_unless_ready(view, node, lease.session);
+        Plan::default()
+    }
+
+    /// A node whose object is gone, or that was given up for lost meanwhile, is asked for a new session: its birth makes
+    /// the node Ready, and every pod is reported anew.
+    fn begin_anew_unless_ready(&mut self, view: &View, node: &str, session: SessionNumber) -> bool {
+        let object = view.get(&Key::new(Kind::NODE, "", node));
+        if object.and_then(|object| object.row.node()).is_some_and(|row| row.ready) {
+            return false;
+        }
+        self.sessions.remove(node);
+        self.downs.push((node.to_owned(), Down::Reintroduce(Reintroduce { session })));
+        true
+    }
+
+    fn report(&mut self, view: &View, now: Now, node: &str, report: Report) -> Plan {
+        let Some(session) = self.session_of(node, report.session, now) else { return Plan::default() };
+        session.applied(report.applied, now.mono);
+        let fresh = session.heard_report(report.sequence);
+        let offset = session.wall_offset_ms;
+        let ack = Down::Ack(Ack { session: report.session, sequence: report.sequence });
+        self.downs.push((node.to_owned(), ack));
+        if !fresh {
+            return Plan::default();
+        }
+        if self.begin_anew_unless_ready(view, node, report.session) {
+            return Plan::default();
+        }
+        let mut plan = Plan::default();
+        for status in report.statuses.iter().filter_map(coracle_wire::Item::read::<PodStatus>) {
+            plan.writes.extend(ingest(view, now, node, offset, &status));
+        }
+        for (uid, why) in &report.refused {
+            plan.writes.extend(lift::refused(view, node, *uid, why));
+        }
+        for event in report.events.into_iter().take(MAX_EVENTS_PER_REPORT) {
+            let Some(pod) = view.by_uid(event.uid).filter(|pod| pod.key.kind == Kind::POD) else { continue };
+            let field_path = match event.container.as_str() {
+                "" => String::new(),
+                name => format!("spec.containers{{{name}}}"),
+            };
+            plan.notes.push(Note {
+                about: pod.key.clone(),
+                uid: pod.uid,
+                field_path,
+                warning: event.warning,
+                reason: event.reason,
+                message: event.message,
+                component: "kubelet",
+                host: node.to_owned(),
+            });
+        }
+        plan
+    }
+
+    /// Sends every node what changed of its desired set, and the whole set where a delta was lost.
+    pub fn flush(&mut self, view: &View, now: Now) {
+        for (node, session) in &mut self.sessions {
+            if session.resend_at().is_some_and(|at| at <= now.mono) {
+                session.restart_sync();
+                self.dirty.entry(node.clone()).or_default();
+            }
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        for (node, pods) in dirty {
+            // A node without a session gets everything when it is born.
+            let Some(session) = self.sessions.get_mut(&node).filter(|session| session.is_open()) else { continue };
+            let downs = dispatch::flush(session, view, &node, &pods, now.mono);
+            self.downs.extend(downs.into_iter().map(|down| (node.clone(), down)));
+        }
+    }
+
+    /// After this many milliseconds without an echo a desired set is sent again.
+    pub(crate) const RESEND_MS: u64 = RESEND_MS;
+}
+
+/// What one status wants to be written: the status, and the end of a deleted pod (TRM-06).
+fn ingest(view: &View, now: Now, node: &str, offset_ms: i64, status: &PodStatus) -> Vec<Write> {
+    let Some(pod) = view.by_uid(status.uid).filter(|pod| pod.key.kind == Kind::POD) else { return Vec::new() };
+    if pod.row.pod().and_then(|row| row.node.as_deref()) != Some(node) {
+        return Vec::new();
+    }
+    let mut writes = Vec::new();
+    if let Some(lifted) = lift::status(pod, now, offset_ms, status) {
+        writes.push(Write::Status { key: pod.key.clone(), expected: pod.revision, status: lifted });
+    }
+    if status.stopped && pod.is_deleting() {
+        writes.push(Write::Remove { key: pod.key.clone(), uid: pod.uid });
+    }
+    writes
+}

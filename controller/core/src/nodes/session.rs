@@ -1,0 +1,129 @@
+//! One agent's session as the controller sees it.
+
+use std::collections::BTreeMap;
+
+use coracle_model::{InstanceId, Millis, SessionNumber};
+use coracle_wire::up::Birth;
+
+use crate::clock::Now;
+use crate::object::Uid;
+
+use super::Nodes;
+
+/// Whether messages can reach the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// Born, and not heard of since as gone.
+    Open,
+    /// The Last Will came, or the agent said goodbye.
+    Closed,
+}
+
+/// What a node was sent of one pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    /// A fingerprint of the pod's compact form.
+    pub(super) fingerprint: u64,
+    /// The pod waits for a config map or a secret.
+    pub(super) waits_for_config: bool,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// Its number.
+    pub(super) number: SessionNumber,
+    /// The agent's data directory.
+    pub(super) instance: InstanceId,
+    /// Wall time minus the agent's clock, in milliseconds: fixed for the session, so that stamps stay what they were.
+    pub(super) wall_offset_ms: i64,
+    link: Link,
+    /// The sequence of the last set that was sent.
+    pub(super) sequence: u64,
+    /// The next flush sends the whole set.
+    pub(super) needs_sync: bool,
+    /// What the node has been sent.
+    pub(super) sent: BTreeMap<Uid, Sent>,
+    applied: u64,
+    unconfirmed_since: Option<Millis>,
+    last_report: u64,
+}
+
+impl Session {
+    /// A session that begins with this birth.
+    pub(super) fn new(birth: &Birth, now: Now) -> Self {
+        let wall = i64::try_from(now.wall_ms).unwrap_or(i64::MAX);
+        let agent = i64::try_from(birth.now.0).unwrap_or(i64::MAX);
+        Self {
+            number: birth.session,
+            instance: birth.instance,
+            wall_offset_ms: wall.saturating_sub(agent),
+            link: Link::Open,
+            sequence: 0,
+            needs_sync: true,
+            sent: BTreeMap::new(),
+            applied: 0,
+            unconfirmed_since: None,
+            last_report: 0,
+        }
+    }
+
+    /// Whether this is that session of that agent.
+    pub(super) fn is(&self, instance: InstanceId, number: SessionNumber) -> bool {
+        self.instance == instance && self.number == number
+    }
+
+    /// Whether messages can reach the agent.
+    pub(super) fn is_open(&self) -> bool {
+        self.link == Link::Open
+    }
+
+    /// The agent is gone for now.
+    pub(super) const fn end(&mut self) {
+        self.link = Link::Closed;
+        self.unconfirmed_since = None;
+    }
+
+    /// The next flush sends everything.
+    pub(super) const fn restart_sync(&mut self) {
+        self.needs_sync = true;
+        self.unconfirmed_since = None;
+    }
+
+    /// A set was sent.
+    pub(super) fn sent_set(&mut self, now: Millis) {
+        self.unconfirmed_since.get_or_insert(now);
+    }
+
+    /// The agent said which set it has applied.
+    pub(super) fn applied(&mut self, sequence: u64, now: Millis) {
+        if sequence > self.applied {
+            self.applied = sequence;
+            // Something arrives; what is still on its way gets its full time again.
+            self.unconfirmed_since = self.unconfirmed_since.map(|_| now);
+        }
+        if self.applied >= self.sequence {
+            self.unconfirmed_since = None;
+        }
+        self.link = Link::Open;
+    }
+
+    /// When the whole set is to be sent again, because the last one was not confirmed.
+    pub(super) fn resend_at(&self) -> Option<Millis> {
+        self.unconfirmed_since.filter(|_| self.is_open()).map(|since| since + Nodes::RESEND_MS)
+    }
+
+    /// Whether a report is newer than all before it.
+    pub(super) const fn heard_report(&mut self, sequence: u64) -> bool {
+        let fresh = sequence > self.last_report;
+        if fresh {
+            self.last_report = sequence;
+        }
+        fresh
+    }
+
+    /// Pods that the node cannot start for want of a config map or secret.
+    pub(super) fn waiting_for_config(&self) -> impl Iterator<Item = Uid> {
+        self.sent.iter().filter(|(_, sent)| sent.waits_for_config).map(|(uid, _)| *uid)
+    }
+}

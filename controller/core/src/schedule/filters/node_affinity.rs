@@ -1,0 +1,26 @@
+//! `NodeAffinity`: `nodeSelector`, and one of the terms of required node affinity.
+
+use super::{Cluster, Filter, Refusal};
+use crate::schedule::hints::Hints;
+use crate::schedule::nodes::NodeId;
+use crate::schedule::question::Question;
+
+pub(super) const FILTER: Filter = Filter {
+    name: "NodeAffinity",
+    check: |cluster, node, question, refusals| {
+        if !matches(cluster, node, question) {
+            refusals.push(Refusal::Affinity);
+        }
+    },
+    helped_by: Hints::NODE_ADDED.and(Hints::LABELS),
+};
+
+/// Whether a node is one that the pod selects.
+fn matches(cluster: Cluster<'_>, node: NodeId, question: &Question) -> bool {
+    if question.node_selector.is_empty() && question.required.is_none() {
+        return true;
+    }
+    let Some(facts) = cluster.nodes.facts(node) else { return false };
+    question.node_selector.iter().all(|(key, value)| facts.label(*key) == Some(*value))
+        && question.required.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(facts, cluster.symbols)))
+}

@@ -1,0 +1,266 @@
+//! The nodes as dense arrays: a row a node, a column a fact. Sums of what pods use are kept with every change.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::hints::Hints;
+use super::question::{Question, read_amount};
+use super::symbols::{Effect, HostPort, Resource, Symbol, Symbols, Taint};
+use super::terms::Facts;
+use crate::object::Object;
+
+/// A row. Rows are used again after their node and all its pods have gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeId(u32);
+
+impl NodeId {
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Every node. A node's name has a row as long as its object is there, or a pod that is bound to it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nodes {
+    by_name: BTreeMap<Arc<str>, NodeId>,
+    free: Vec<NodeId>,
+    live: usize,
+    names: Vec<Arc<str>>,
+    name_symbols: Vec<Option<Symbol>>,
+    name_hashes: Vec<u64>,
+    present: Vec<bool>,
+    unschedulable: Vec<bool>,
+    labels: Vec<Box<[(Symbol, Symbol)]>>,
+    taints: Vec<Box<[Taint]>>,
+    max_pods: Vec<u32>,
+    pods: Vec<u32>,
+    ports: Vec<Vec<HostPort>>,
+    /// By resource, then by row.
+    allocatable: Vec<Vec<u64>>,
+    used: Vec<Vec<u64>>,
+    /// Cpu and memory as scores count them, by row.
+    scored: Vec<[u64; 2]>,
+}
+
+impl Nodes {
+    /// How many nodes there are.
+    pub(super) const fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Every node, in the order of the rows.
+    pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> + '_ {
+        (0..).zip(&self.present).filter(|(_, present)| **present).map(|(index, _)| NodeId(index))
+    }
+
+    pub(super) fn name(&self, node: NodeId) -> &Arc<str> {
+        &self.names[node.index()]
+    }
+
+    /// A number made of the name, for breaking ties.
+    pub(super) fn name_hash(&self, node: NodeId) -> u64 {
+        self.name_hashes[node.index()]
+    }
+
+    pub(super) fn is_unschedulable(&self, node: NodeId) -> bool {
+        self.unschedulable[node.index()]
+    }
+
+    /// What node affinity looks at.
+    pub(super) fn facts(&self, node: NodeId) -> Option<Facts<'_>> {
+        Some(Facts { labels: &self.labels[node.index()], name: self.name_symbols[node.index()]? })
+    }
+
+    pub(super) fn taints(&self, node: NodeId) -> &[Taint] {
+        &self.taints[node.index()]
+    }
+
+    pub(super) fn has_room_for_pod(&self, node: NodeId) -> bool {
+        self.pods[node.index()] < self.max_pods[node.index()]
+    }
+
+    pub(super) fn takes_port(&self, node: NodeId, port: HostPort) -> bool {
+        self.ports[node.index()].contains(&port)
+    }
+
+    pub(super) fn allocatable(&self, node: NodeId, resource: Resource) -> u64 {
+        self.allocatable.get(resource.index()).map_or(0, |column| column[node.index()])
+    }
+
+    pub(super) fn used(&self, node: NodeId, resource: Resource) -> u64 {
+        self.used.get(resource.index()).map_or(0, |column| column[node.index()])
+    }
+
+    /// What is used of cpu or memory as scores count it.
+    pub(super) fn scored(&self, node: NodeId, resource: Resource) -> u64 {
+        self.scored[node.index()][resource.index()]
+    }
+
+    /// The row of a name, made if it is not there.
+    fn row(&mut self, name: &Arc<str>) -> NodeId {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let row = self.free.pop().unwrap_or_else(|| self.grow());
+        let index = row.index();
+        self.names[index] = Arc::clone(name);
+        self.name_hashes[index] = hash(name);
+        self.by_name.insert(Arc::clone(name), row);
+        row
+    }
+
+    fn grow(&mut self) -> NodeId {
+        let row = NodeId(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+        self.names.push("".into());
+        self.name_symbols.push(None);
+        self.name_hashes.push(0);
+        self.present.push(false);
+        self.unschedulable.push(false);
+        self.labels.push(Box::default());
+        self.taints.push(Box::default());
+        self.max_pods.push(0);
+        self.pods.push(0);
+        self.ports.push(Vec::new());
+        self.scored.push([0; 2]);
+        for column in self.allocatable.iter_mut().chain(&mut self.used) {
+            column.push(0);
+        }
+        row
+    }
+
+    /// A column for every resource up to this one.
+    fn widen(&mut self, resource: Resource) {
+        let rows = self.names.len();
+        while self.used.len() <= resource.index() {
+            self.allocatable.push(vec![0; rows]);
+            self.used.push(vec![0; rows]);
+        }
+    }
+
+    /// Takes a node's object over; tells what of it could help a pod that waits.
+    pub(super) fn set(&mut self, node: &Object, symbols: &mut Symbols) -> Hints {
+        let Some(facts) = node.row.node() else { return Hints::NONE };
+        let row = self.row(&node.key.name);
+        let index = row.index();
+        let mut labels: Vec<_> =
+            node.labels.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
+        labels.sort_unstable();
+        let taints: Box<[Taint]> = facts
+            .taints
+            .iter()
+            .filter_map(|taint| {
+                let effect = Effect::read(&taint.effect)?;
+                Some(Taint { key: symbols.intern(&taint.key), value: symbols.intern(&taint.value), effect })
+            })
+            .collect();
+        let mut hints = Hints::NONE;
+        if !self.present[index] {
+            self.present[index] = true;
+            self.live += 1;
+            self.name_symbols[index] = Some(symbols.intern(&node.key.name));
+            hints = Hints::ANY_NODE;
+        }
+        hints = hints.when(*self.labels[index] != *labels, Hints::LABELS);
+        hints = hints.when(*self.taints[index] != *taints, Hints::TAINTS);
+        hints = hints.when(self.unschedulable[index] != facts.unschedulable, Hints::UNSCHEDULABLE);
+        hints = hints.when(self.max_pods[index] != facts.max_pods, Hints::ALLOCATABLE);
+        self.labels[index] = labels.into();
+        self.taints[index] = taints;
+        self.unschedulable[index] = facts.unschedulable;
+        self.max_pods[index] = facts.max_pods;
+        let allocatable = self.set_allocatable(index, &node.value()["status"]["allocatable"], symbols);
+        hints.when(allocatable, Hints::ALLOCATABLE)
+    }
+
+    /// Whether anything of it was different before.
+    fn set_allocatable(&mut self, index: usize, found: &Value, symbols: &mut Symbols) -> bool {
+        let mut amounts = BTreeMap::new();
+        for (name, quantity) in found.as_object().into_iter().flatten().filter(|(name, _)| *name != "pods") {
+            let resource = symbols.resource(name);
+            self.widen(resource);
+            amounts.insert(resource.index(), read_amount(name, quantity));
+        }
+        let mut changed = false;
+        for (resource, column) in self.allocatable.iter_mut().enumerate() {
+            let amount = amounts.get(&resource).copied().unwrap_or_default();
+            changed |= column[index] != amount;
+            column[index] = amount;
+        }
+        changed
+    }
+
+    /// The node's object has gone; pods that are bound to it keep its row.
+    pub(super) fn unset(&mut self, name: &str) {
+        let Some(row) = self.by_name.get(name).copied() else { return };
+        let index = row.index();
+        if self.present[index] {
+            self.present[index] = false;
+            self.live -= 1;
+        }
+        self.name_symbols[index] = None;
+        self.unschedulable[index] = false;
+        self.labels[index] = Box::default();
+        self.taints[index] = Box::default();
+        self.max_pods[index] = 0;
+        for column in &mut self.allocatable {
+            column[index] = 0;
+        }
+        self.collect(row);
+    }
+
+    /// Counts a pod that is bound to a node.
+    pub(super) fn reserve(&mut self, name: &Arc<str>, question: &Question) -> NodeId {
+        for (resource, _) in &question.requests {
+            self.widen(*resource);
+        }
+        let row = self.row(name);
+        let index = row.index();
+        self.pods[index] += 1;
+        self.ports[index].extend(&question.host_ports);
+        for (resource, amount) in &question.requests {
+            let used = &mut self.used[resource.index()][index];
+            *used = used.saturating_add(*amount);
+        }
+        for (sum, amount) in self.scored[index].iter_mut().zip(question.scored) {
+            *sum = sum.saturating_add(amount);
+        }
+        row
+    }
+
+    /// Takes a pod off its node's account.
+    pub(super) fn release(&mut self, row: NodeId, question: &Question) {
+        let index = row.index();
+        self.pods[index] = self.pods[index].saturating_sub(1);
+        for port in &question.host_ports {
+            if let Some(at) = self.ports[index].iter().position(|taken| taken == port) {
+                self.ports[index].swap_remove(at);
+            }
+        }
+        for (resource, amount) in &question.requests {
+            let used = &mut self.used[resource.index()][index];
+            *used = used.saturating_sub(*amount);
+        }
+        for (sum, amount) in self.scored[index].iter_mut().zip(question.scored) {
+            *sum = sum.saturating_sub(amount);
+        }
+        self.collect(row);
+    }
+
+    /// Frees a row that nothing holds any more.
+    fn collect(&mut self, row: NodeId) {
+        let index = row.index();
+        if self.present[index] || self.pods[index] > 0 {
+            return;
+        }
+        self.by_name.remove(&self.names[index]);
+        self.names[index] = "".into();
+        self.free.push(row);
+    }
+}
+
+/// FNV-1a, the same on every machine.
+pub(super) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
