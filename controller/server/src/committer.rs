@@ -1,0 +1,312 @@
+//! The one way to change anything: inputs queue here, the core turns its crank, the batch is made durable, and only then
+//! are answers, watch events and messages released, in the order of their revisions (DESIGN, decision 3).
+//!
+//! *In:* requests, what agents say, the clock. *Out:* answers, watches, messages for the link.
+//! *Must never know:* HTTP or MQTT.
+//! *Tested:* through every end-to-end test; the store's own tests cut its power.
+//!
+//! What queues during one fsync is the next batch: there is no timer, and an idle controller writes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use coracle_controller_core::controller::{Controller, Identity, Ticket};
+use coracle_controller_core::history::History;
+use coracle_controller_core::request::{Answer, Request};
+use coracle_controller_core::{ApiError, Change, Effect, Input, Kind, Now, View};
+use coracle_model::Millis;
+use coracle_wire::down::Down;
+use coracle_wire::up::Up;
+use parking_lot::RwLock;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use coracle_controller_core::store::{Store, StoreError};
+
+/// Inputs that may wait; beyond this a request is answered 429 and an agent's word is dropped (it says it again).
+const QUEUE: usize = 4096;
+/// Inputs that one batch takes: bounds the latency of the first of them.
+const BATCH: usize = 1024;
+/// Messages for the link that may wait.
+const DOWNS: usize = 65_536;
+/// The longest sleep of an idle controller, in milliseconds.
+const IDLE_MS: u64 = 60_000;
+/// Changes that a watch hands out at once.
+const WATCH_CHUNK: usize = 1024;
+
+/// The queue is full; an agent's word may be dropped, since it is said again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the controller is busy")]
+pub struct Busy;
+
+/// Why the committer ended.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitterError {
+    /// The store could not be read.
+    #[error("failed to load the store")]
+    Load(#[source] StoreError),
+    /// A batch could not be made durable: nothing of it was shown to anybody, and the process has to end.
+    #[error("failed to commit a batch")]
+    Commit(#[source] StoreError),
+}
+
+struct Shared {
+    view: RwLock<View>,
+    history: RwLock<History>,
+    leases: RwLock<Vec<(String, u64)>>,
+    revision: watch::Sender<u64>,
+    next_ticket: AtomicU64,
+}
+
+enum Message {
+    Request(Box<Request>, oneshot::Sender<Result<Answer, ApiError>>),
+    Hear(String, Box<Up>),
+}
+
+/// The cluster, as the API and the link see it.
+#[derive(Clone)]
+pub struct Cluster {
+    shared: Arc<Shared>,
+    queue: mpsc::Sender<Message>,
+}
+
+impl Cluster {
+    /// Reads the committed view. The lock is short: never wait for anything inside.
+    pub fn read<R>(&self, look: impl FnOnce(&View) -> R) -> R {
+        look(&self.shared.view.read())
+    }
+
+    /// Carries out a request; answered once it is durable.
+    ///
+    /// # Errors
+    /// As the API refuses it; 429 when too much is waiting, 503 when the controller is stopping.
+    pub async fn execute(&self, request: Request) -> Result<Answer, ApiError> {
+        let (answer, answered) = oneshot::channel();
+        self.queue.try_send(Message::Request(Box::new(request), answer)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                ApiError::too_many_requests("too many requests wait to be committed, please try again later", 1)
+            }
+            mpsc::error::TrySendError::Closed(_) => ApiError::unavailable("the controller is stopping"),
+        })?;
+        answered.await.map_err(|_| ApiError::unavailable("the controller is stopping"))?
+    }
+
+    /// Passes on what an agent said.
+    ///
+    /// # Errors
+    /// [`Busy`] when too much is waiting.
+    pub fn hear(&self, node: String, up: Up) -> Result<(), Busy> {
+        self.queue.try_send(Message::Hear(node, Box::new(up))).map_err(|_| Busy)
+    }
+
+    /// Follows the committed changes of one kind after a revision.
+    ///
+    /// # Errors
+    /// 410 `Expired` when they are no longer kept.
+    pub fn watch(&self, kind: Kind, after: u64) -> Result<Watch, ApiError> {
+        self.shared.history.read().since(kind, after)?;
+        let revision = self.shared.revision.subscribe();
+        Ok(Watch { kind, after, shared: Arc::clone(&self.shared), revision })
+    }
+
+    /// When each node was last heard, in milliseconds since 1970.
+    #[must_use]
+    pub fn leases(&self) -> Vec<(String, u64)> {
+        self.shared.leases.read().clone()
+    }
+
+    /// The revision of the committed view.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        *self.shared.revision.borrow()
+    }
+}
+
+/// A reader of committed changes.
+pub struct Watch {
+    kind: Kind,
+    after: u64,
+    shared: Arc<Shared>,
+    revision: watch::Receiver<u64>,
+}
+
+impl Watch {
+    /// Waits for the next changes of the kind, in the order of their revisions. Cancel-safe.
+    ///
+    /// # Errors
+    /// 410 when the reader fell too far behind, 503 when the controller stops.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Change>>, ApiError> {
+        loop {
+            let committed = *self.revision.borrow_and_update();
+            if committed > self.after {
+                let mut changes = self.shared.history.read().since(self.kind, self.after)?;
+                changes.truncate(WATCH_CHUNK);
+                if changes.len() == WATCH_CHUNK
+                    && let Some(last) = changes.last()
+                {
+                    self.after = last.revision;
+                } else {
+                    self.after = committed.max(changes.last().map_or(0, |last| last.revision));
+                }
+                if !changes.is_empty() {
+                    return Ok(changes);
+                }
+            }
+            self.revision.changed().await.map_err(|_| ApiError::unavailable("the controller is stopping"))?;
+        }
+    }
+
+    /// Everything of the kind up to this revision has been handed out.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.after
+    }
+}
+
+/// The task that owns the core and the store.
+pub struct Committer {
+    controller: Controller,
+    store: Box<dyn Store>,
+    shared: Arc<Shared>,
+    queue: mpsc::Receiver<Message>,
+    downs: mpsc::Sender<(String, Down)>,
+    waiting: std::collections::BTreeMap<Ticket, oneshot::Sender<Result<Answer, ApiError>>>,
+    clock: Clock,
+}
+
+/// The two clocks, read in one place.
+#[derive(Clone, Copy)]
+struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    fn now(self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now {
+            wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+            mono: Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    fn at(self, time: Millis) -> Instant {
+        self.start + Duration::from_millis(time.0)
+    }
+}
+
+impl Committer {
+    /// Loads the store and looks at everything once. The receiver yields messages for the link.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn load(
+        mut store: Box<dyn Store>,
+        identity: Identity,
+    ) -> Result<(Self, Cluster, mpsc::Receiver<(String, Down)>), CommitterError> {
+        let snapshot = store.load().map_err(CommitterError::Load)?;
+        let mut history = History::new(snapshot.log_floor);
+        for change in snapshot.log {
+            history.push(Arc::new(change));
+        }
+        let view = View::new(snapshot.revision, snapshot.objects);
+        let clock = Clock { start: Instant::now() };
+        let controller = Controller::new(view.clone(), identity, clock.now());
+        let (revision, _) = watch::channel(view.revision());
+        let shared = Arc::new(Shared {
+            view: RwLock::new(view),
+            history: RwLock::new(history),
+            leases: RwLock::default(),
+            revision,
+            next_ticket: AtomicU64::new(1),
+        });
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let (downs, receiver) = mpsc::channel(DOWNS);
+        let cluster = Cluster { shared: Arc::clone(&shared), queue: sender };
+        let waiting = std::collections::BTreeMap::new();
+        Ok((Self { controller, store, shared, queue, downs, waiting, clock }, cluster, receiver))
+    }
+
+    /// Runs until told to stop, or until a batch cannot be made durable.
+    ///
+    /// # Errors
+    /// When a commit fails. Nothing of that batch has been released.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), CommitterError> {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            self.turn(&mut batch).await?;
+            let now = self.clock.now();
+            let wake_at = self.controller.wake_at().map_or(now.mono + IDLE_MS, |at| at.min(now.mono + IDLE_MS));
+            let idle = self.clock.at(wake_at);
+            tokio::select! {
+                received = self.queue.recv_many(&mut batch, BATCH) => if received == 0 { return Ok(()) },
+                () = tokio::time::sleep_until(idle) => {}
+                _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
+            }
+        }
+    }
+
+    /// One batch: inputs, settle, commit, release.
+    async fn turn(&mut self, batch: &mut Vec<Message>) -> Result<(), CommitterError> {
+        let now = self.clock.now();
+        for message in batch.drain(..) {
+            let input = match message {
+                Message::Request(request, answer) => {
+                    let ticket = self.shared.next_ticket.fetch_add(1, Ordering::Relaxed);
+                    self.waiting.insert(ticket, answer);
+                    Input::Request(ticket, request)
+                }
+                Message::Hear(node, up) => Input::Hear { node, up },
+            };
+            self.controller.handle(now, input);
+        }
+        let stage = self.controller.settle(now);
+        if !stage.changes.is_empty() {
+            // The fsync blocks this thread for a moment; other tasks go on on the runtime's other threads.
+            let committed = tokio::task::block_in_place(|| self.store.commit(&stage.changes));
+            committed.map_err(CommitterError::Commit)?;
+            self.publish(stage.changes);
+        }
+        self.show_leases(now);
+        self.release(stage.effects);
+        Ok(())
+    }
+
+    fn publish(&self, changes: Vec<Change>) {
+        let mut view = self.shared.view.write();
+        let mut history = self.shared.history.write();
+        for change in changes {
+            view.apply(&change);
+            history.push(Arc::new(change));
+        }
+        let revision = view.revision();
+        drop(history);
+        drop(view);
+        self.shared.revision.send_replace(revision);
+    }
+
+    fn show_leases(&self, now: Now) {
+        let mut leases = self.shared.leases.write();
+        leases.clear();
+        let renewed = self.controller.leases().iter();
+        leases.extend(renewed.map(|(node, at)| (node.to_owned(), now.wall_ms.saturating_sub(now.mono.since(at)))));
+    }
+
+    fn release(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Answer(ticket, answer) => {
+                    if let Some(waiting) = self.waiting.remove(&ticket) {
+                        // Whoever asked may have hung up; what was asked is done all the same.
+                        let _: Result<(), _> = waiting.send(*answer);
+                    }
+                }
+                Effect::Send { node, down } => {
+                    if self.downs.try_send((node, *down)).is_err() {
+                        tracing::debug!("a message for a node was dropped; the next sync mends it");
+                    }
+                }
+            }
+        }
+    }
+}
