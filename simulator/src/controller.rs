@@ -1,0 +1,151 @@
+//! The real controller core on a fake store, with an image service that knows every name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coracle_controller_core::controller::{Identity, Ticket};
+use coracle_controller_core::request::{Answer, Request};
+use coracle_controller_core::store::Action;
+use coracle_controller_core::{ApiError, Change, Controller, Effect, Input, Key, Now, Object, View};
+use coracle_model::{ClusterId, Digest, Millis};
+use coracle_wire::artifact::{ArtifactManifest, ArtifactReply, Block};
+use coracle_wire::down::Down;
+use coracle_wire::up::Up;
+use sha2::{Digest as _, Sha256};
+
+use crate::chance::Chance;
+
+/// Virtual wall time at the start: 2026-11-21.
+const WALL_START_MS: u64 = 1_795_219_200_000;
+
+/// What a turn of the controller gave.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) answers: Vec<(Ticket, Result<Answer, ApiError>)>,
+    pub(crate) downs: Vec<(String, Down)>,
+}
+
+/// Where a crash falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crash {
+    /// Decided, not committed: nothing of it may ever be seen.
+    BeforeCommit,
+    /// Committed, and nobody was told.
+    AfterCommit,
+}
+
+/// A controller that may crash.
+#[derive(Debug)]
+pub(crate) struct SimulatedController {
+    core: Option<Controller>,
+    durable: BTreeMap<Key, Arc<Object>>,
+    revision: u64,
+    sessions: BTreeMap<String, coracle_model::SessionNumber>,
+}
+
+impl SimulatedController {
+    pub(crate) const fn new() -> Self {
+        Self { core: None, durable: BTreeMap::new(), revision: 0, sessions: BTreeMap::new() }
+    }
+
+    pub(crate) const fn is_up(&self) -> bool {
+        self.core.is_some()
+    }
+
+    /// What is durable: the truth after any crash.
+    pub(crate) const fn durable(&self) -> &BTreeMap<Key, Arc<Object>> {
+        &self.durable
+    }
+
+    pub(crate) fn start(&mut self, now: u64, chance: &mut Chance) {
+        let view = View::new(self.revision, self.durable.values().cloned());
+        let identity = Identity { cluster: ClusterId(1), artifact_key: [7; 32], entropy: chance.next() };
+        self.core = Some(Controller::new(view, identity, clock(now)));
+        self.sessions.clear();
+    }
+
+    pub(crate) fn crash(&mut self) {
+        self.core = None;
+    }
+
+    pub(crate) fn request(&mut self, now: u64, ticket: Ticket, request: Request) {
+        if let Some(core) = &mut self.core {
+            core.handle(clock(now), Input::Request(ticket, Box::new(request)));
+        }
+    }
+
+    /// An agent's message. What the core does not see is answered here, as the shell would.
+    pub(crate) fn hear(&mut self, now: u64, node: &str, payload: &[u8]) -> Option<Down> {
+        let core = self.core.as_mut()?;
+        match Up::decode(payload).ok()? {
+            Up::Artifact(request) => {
+                let result = Ok(manifest(&request.image));
+                Some(Down::Artifact(ArtifactReply { image: request.image, result }))
+            }
+            Up::Blocks(request) => {
+                let index = *request.blocks.first()?;
+                Some(Down::Block(Block { artifact: request.artifact, index, bytes: CODE.to_vec() }))
+            }
+            up => {
+                core.handle(clock(now), Input::Hear { node: node.to_owned(), up: Box::new(up) });
+                None
+            }
+        }
+    }
+
+    /// One batch; `crash` says whether and where the power fails in it.
+    pub(crate) fn turn(&mut self, now: u64, crash: Option<Crash>) -> Turn {
+        let mut turn = Turn::default();
+        let Some(core) = &mut self.core else { return turn };
+        let stage = core.settle(clock(now));
+        if crash == Some(Crash::BeforeCommit) {
+            self.crash();
+            return turn;
+        }
+        for change in &stage.changes {
+            self.revision = self.revision.max(change.revision);
+            if change.action == Action::Deleted {
+                self.durable.remove(&change.object.key);
+            } else {
+                self.durable.insert(change.object.key.clone(), Arc::clone(&change.object));
+            }
+        }
+        turn.changes = stage.changes;
+        if crash == Some(Crash::AfterCommit) {
+            self.crash();
+            return turn;
+        }
+        for effect in stage.effects {
+            match effect {
+                Effect::Answer(ticket, answer) => turn.answers.push((ticket, *answer)),
+                Effect::Send { node, down } => turn.downs.push((node, *down)),
+            }
+        }
+        turn
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<u64> {
+        Some(self.core.as_ref()?.wake_at()?.0)
+    }
+}
+
+fn clock(now: u64) -> Now {
+    Now { wall_ms: WALL_START_MS + now, mono: Millis(now) }
+}
+
+/// Every artifact is one block of these bytes.
+const CODE: &[u8] = b"machine code";
+
+fn manifest(image: &str) -> ArtifactManifest {
+    let digest = |bytes: &[u8]| Digest(Sha256::digest(bytes).into());
+    ArtifactManifest {
+        image: digest(image.as_bytes()),
+        artifact: digest(CODE),
+        size: CODE.len() as u64,
+        target: "aarch64-unknown-linux-gnu".to_owned(),
+        engine: "simulated".to_owned(),
+        blocks: vec![digest(CODE)],
+        signature: vec![0; 64],
+    }
+}

@@ -1,0 +1,270 @@
+//! One node: the real agent core on a fake disk, with a fake runtime.
+
+use std::collections::BTreeMap;
+
+use coracle_agent_core::{Agent, Effect, Identity, Input, Remembered, RuntimeEvent};
+use coracle_lifecycle::Exit;
+use coracle_model::{BootId, Digest, InstanceId, Limits, Millis, NodeFacts, ResourceAmounts, SessionNumber};
+use coracle_wire::artifact::ArtifactManifest;
+use coracle_wire::up::{Death, Up};
+
+use crate::chance::Chance;
+use crate::network::{Agenda, Happening, Weather};
+use crate::runtime::Runtime;
+
+/// What survives a crash.
+#[derive(Debug, Default)]
+struct Disk {
+    remembered: Remembered,
+    session: SessionNumber,
+    artifacts: BTreeMap<String, Digest>,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    number: usize,
+    zone: String,
+    disk: Disk,
+    agent: Option<Agent>,
+    pub(crate) runtime: Runtime,
+    /// Counts the starts of the agent: what an earlier one began is void.
+    boot: u64,
+    /// The session that stands, if one does.
+    pub(crate) connected: Option<SessionNumber>,
+    /// No message passes, and connecting fails.
+    pub(crate) cut_off: bool,
+    clock_offset: u64,
+    pulling: BTreeMap<Digest, (String, Digest)>,
+    /// Why the core wanted its program to end; never expected here.
+    pub(crate) quit: Option<String>,
+}
+
+/// What a node's effects may touch.
+pub(crate) struct Outside<'a> {
+    pub(crate) now: u64,
+    pub(crate) agenda: &'a mut Agenda,
+    pub(crate) weather: Weather,
+    pub(crate) chance: &'a mut Chance,
+}
+
+impl Node {
+    pub(crate) fn new(number: usize) -> Self {
+        Self {
+            name: format!("node-{number}"),
+            number,
+            zone: format!("zone-{}", number % 2),
+            disk: Disk::default(),
+            agent: None,
+            runtime: Runtime::default(),
+            boot: 0,
+            connected: None,
+            cut_off: false,
+            clock_offset: 0,
+            pulling: BTreeMap::new(),
+            quit: None,
+        }
+    }
+
+    pub(crate) const fn is_up(&self) -> bool {
+        self.agent.is_some()
+    }
+
+    /// The agent starts on what its disk remembers.
+    pub(crate) fn start(&mut self, outside: &mut Outside<'_>) {
+        self.boot += 1;
+        self.clock_offset = outside.chance.below(1_000_000);
+        let identity = Identity {
+            instance: InstanceId(1 + self.number as u128),
+            boot: BootId(u128::from(self.boot)),
+            facts: self.facts(),
+            seed: outside.chance.next(),
+        };
+        let now = self.clock(outside.now);
+        self.agent = Some(Agent::new(identity, Limits::LINUX, self.disk.remembered.clone(), now));
+        let delay = 1 + outside.chance.below(500);
+        outside.agenda.at(outside.now + delay, Happening::Connect { node: self.number });
+        self.perform(outside);
+    }
+
+    /// The process and every guest in it are gone.
+    pub(crate) fn crash(&mut self, outside: &mut Outside<'_>) {
+        self.agent = None;
+        self.runtime = Runtime::default();
+        self.pulling.clear();
+        self.break_link(outside);
+    }
+
+    /// The MQTT session ends: the broker sends the will.
+    pub(crate) fn break_link(&mut self, outside: &mut Outside<'_>) {
+        if let Some(session) = self.connected.take()
+            && let Ok(payload) = Up::Death(Death { session }).encode()
+        {
+            let message = Happening::Up { node: self.number, payload };
+            outside.agenda.send(outside.now, outside.weather, outside.chance, &message);
+        }
+        if self.is_up() {
+            self.input(Input::Disconnected, outside);
+            let delay = 200 + outside.chance.below(2_000);
+            outside.agenda.at(outside.now + delay, Happening::Connect { node: self.number });
+        }
+    }
+
+    /// Tries to connect; tries again later if the network or the controller is away.
+    pub(crate) fn connect(&mut self, broker_is_up: bool, outside: &mut Outside<'_>) {
+        if !self.is_up() || self.connected.is_some() {
+            return;
+        }
+        if self.cut_off || !broker_is_up {
+            let delay = 500 + outside.chance.below(5_000);
+            outside.agenda.at(outside.now + delay, Happening::Connect { node: self.number });
+            return;
+        }
+        self.disk.session = self.disk.session.next();
+        self.connected = Some(self.disk.session);
+        self.input(Input::Connected(self.disk.session), outside);
+    }
+
+    /// A message from the controller, for one session.
+    pub(crate) fn down(&mut self, session: SessionNumber, payload: Vec<u8>, outside: &mut Outside<'_>) {
+        if self.connected == Some(session) && !self.cut_off {
+            self.input(Input::Down(payload), outside);
+        }
+    }
+
+    pub(crate) fn started(&mut self, run: coracle_lifecycle::Run, boot: u64, outside: &mut Outside<'_>) {
+        if boot == self.boot && self.runtime.is_running(&run) {
+            self.input(Input::Runtime(RuntimeEvent::Started(run)), outside);
+        }
+    }
+
+    pub(crate) fn exited(&mut self, run: coracle_lifecycle::Run, exit: Exit, boot: u64, outside: &mut Outside<'_>) {
+        if boot == self.boot && self.runtime.end(&run) {
+            self.input(Input::Runtime(RuntimeEvent::Exited { run, exit }), outside);
+        }
+    }
+
+    /// When the core wants to be asked again, in world time.
+    pub(crate) fn wake_at(&self) -> Option<u64> {
+        Some(self.agent.as_ref()?.wake_at()?.0.saturating_sub(self.clock_offset))
+    }
+
+    pub(crate) fn tick(&mut self, outside: &mut Outside<'_>) {
+        if self.wake_at().is_some_and(|at| at <= outside.now) {
+            self.input(Input::Tick, outside);
+        }
+    }
+
+    fn clock(&self, now: u64) -> Millis {
+        Millis(now + self.clock_offset)
+    }
+
+    fn input(&mut self, input: Input, outside: &mut Outside<'_>) {
+        let now = self.clock(outside.now);
+        if let Some(agent) = &mut self.agent {
+            agent.handle(now, input);
+        }
+        self.perform(outside);
+    }
+
+    fn perform(&mut self, outside: &mut Outside<'_>) {
+        while let Some(effect) = self.agent.as_mut().and_then(Agent::poll_effect) {
+            if let Some(answer) = self.perform_one(effect, outside) {
+                let now = self.clock(outside.now);
+                if let Some(agent) = &mut self.agent {
+                    agent.handle(now, answer);
+                }
+            }
+        }
+    }
+
+    fn perform_one(&mut self, effect: Effect, outside: &mut Outside<'_>) -> Option<Input> {
+        match effect {
+            Effect::Publish { payload, .. } => {
+                if self.connected.is_some() && !self.cut_off {
+                    let message = Happening::Up { node: self.number, payload };
+                    outside.agenda.send(outside.now, outside.weather, outside.chance, &message);
+                }
+            }
+            Effect::Reconnect => {
+                self.connected = None;
+                outside.agenda.at(outside.now + 100, Happening::Connect { node: self.number });
+                return Some(Input::Disconnected);
+            }
+            Effect::Remember(remembered) => self.disk.remembered = remembered,
+            Effect::Quit(why) => self.quit = Some(why),
+            Effect::Start { run, pod, .. } => self.start_run(run, &pod, outside),
+            Effect::Signal { run, .. } => {
+                if let Some(delay) = self.runtime.signal(&run, outside.chance) {
+                    self.exit_later(run, Exit::Code(0), delay, outside);
+                }
+            }
+            Effect::Kill(run) => {
+                let delay = 1 + outside.chance.below(100);
+                self.exit_later(run, Exit::Killed, delay, outside);
+            }
+            Effect::FindArtifact { image } => {
+                let digest = self.disk.artifacts.get(&image).copied();
+                return Some(Input::ArtifactFound { image, digest });
+            }
+            Effect::BeginArtifact { image, manifest } => return Some(self.begin(image, &manifest)),
+            Effect::FinishArtifact { artifact, .. } => {
+                if let Some((image, digest)) = self.pulling.remove(&artifact) {
+                    self.disk.artifacts.insert(image, digest);
+                }
+                return Some(Input::ArtifactFinished { artifact, result: Ok(()) });
+            }
+            Effect::Forget(_)
+            | Effect::WriteBlock { .. }
+            | Effect::StreamOpen(_)
+            | Effect::StreamData(_)
+            | Effect::StreamCredit(_)
+            | Effect::StreamEnd(_) => {}
+        }
+        None
+    }
+
+    fn begin(&mut self, image: String, manifest: &ArtifactManifest) -> Input {
+        let complete = self.disk.artifacts.get(&image) == Some(&manifest.image);
+        if !complete {
+            self.pulling.insert(manifest.artifact, (image, manifest.image));
+        }
+        Input::ArtifactBegun { artifact: manifest.artifact, complete, have: Vec::new() }
+    }
+
+    fn start_run(&mut self, run: coracle_lifecycle::Run, pod: &coracle_model::Pod, outside: &mut Outside<'_>) {
+        let container = pod.containers.iter().find(|container| container.name == run.container);
+        let image = container.map(|container| container.image.clone()).unwrap_or_default();
+        let (started, end) = self.runtime.start(run.clone(), &image, outside.chance);
+        let (node, boot) = (self.number, self.boot);
+        outside.agenda.at(outside.now + started, Happening::Started { node, run: run.clone(), boot });
+        if let Some((lifetime, exit)) = end {
+            self.exit_later(run, exit, lifetime, outside);
+        }
+    }
+
+    fn exit_later(&self, run: coracle_lifecycle::Run, exit: Exit, delay: u64, outside: &mut Outside<'_>) {
+        let (node, boot) = (self.number, self.boot);
+        outside.agenda.at(outside.now + delay, Happening::Exited { node, run, exit, boot });
+    }
+
+    fn facts(&self) -> NodeFacts {
+        let amounts = ResourceAmounts { cpu_millis: 1000, memory_bytes: 1 << 30 };
+        NodeFacts {
+            arch: "arm64".to_owned(),
+            os: "linux".to_owned(),
+            target: "aarch64-unknown-linux-gnu".to_owned(),
+            engine: "simulated".to_owned(),
+            zone: self.zone.clone(),
+            labels: Vec::new(),
+            capacity: amounts,
+            allocatable: amounts,
+            max_pods: 20,
+            agent_version: "simulated".to_owned(),
+            kernel: String::new(),
+            os_image: String::new(),
+            machine_id: String::new(),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The world: who is there, what will happen, and what goes wrong.
+
+use std::fmt;
+
+use coracle_controller_core::controller::Ticket;
+use coracle_wire::down::Down;
+
+use crate::chance::Chance;
+use crate::checkers::{self, Judge, Violation};
+use crate::controller::{Crash, SimulatedController, Turn};
+use crate::network::{Agenda, Happening, Weather};
+use crate::node::{Node, Outside};
+use crate::users;
+
+/// The longest time between two steps of faults.
+const STEP_MS: u64 = 400;
+
+/// What a run was like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    steps: u64,
+    nodes: usize,
+    virtual_ms: u64,
+    requests: u64,
+    refused: u64,
+    batches: u64,
+    changes: u64,
+    crashes: u64,
+    /// A fingerprint of everything that became durable: two runs of one seed give the same.
+    pub fingerprint: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { steps, nodes, virtual_ms, requests, refused, batches, changes, crashes, fingerprint } = self;
+        write!(
+            f,
+            "{steps} steps, {nodes} nodes, {} virtual s, {requests} requests ({refused} refused), {batches} batches, \
+             {changes} changes, {crashes} crashes, fingerprint {fingerprint:016x}",
+            virtual_ms / 1000
+        )
+    }
+}
+
+/// Everything.
+pub(crate) struct World<'a> {
+    now: u64,
+    chance: Chance,
+    agenda: Agenda,
+    weather: Weather,
+    controller: SimulatedController,
+    nodes: Vec<Node>,
+    judge: Judge,
+    next_ticket: Ticket,
+    report: Report,
+    trace: &'a mut dyn FnMut(&str),
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(seed: u64, trace: &'a mut dyn FnMut(&str)) -> Self {
+        let mut chance = Chance::new(seed);
+        let count = 2 + usize::try_from(chance.below(4)).unwrap_or(0);
+        let report = Report {
+            steps: 0,
+            nodes: count,
+            virtual_ms: 0,
+            requests: 0,
+            refused: 0,
+            batches: 0,
+            changes: 0,
+            crashes: 0,
+            fingerprint: seed,
+        };
+        let mut world = Self {
+            now: 1,
+            agenda: Agenda::default(),
+            weather: Weather::FAIR,
+            controller: SimulatedController::new(),
+            nodes: (0..count).map(Node::new).collect(),
+            judge: Judge::default(),
+            next_ticket: 0,
+            report,
+            trace,
+            chance,
+        };
+        world.agenda.at(1, Happening::ControllerStarts);
+        for node in 0..count {
+            let at = 1 + world.chance.below(3_000);
+            world.agenda.at(at, Happening::AgentStarts { node });
+        }
+        world
+    }
+
+    /// One step of a bad time: something goes wrong or somebody wants something, and time goes on.
+    pub(crate) fn step(&mut self) -> Result<(), Violation> {
+        self.trouble();
+        let until = self.now + 1 + self.chance.below(STEP_MS);
+        self.run_until(until)
+    }
+
+    /// Ends every fault: everybody is up, and the network is fair.
+    pub(crate) fn heal(&mut self) -> Result<(), Violation> {
+        self.say("everything heals");
+        self.weather = Weather::FAIR;
+        self.agenda.at(self.now + 1, Happening::ControllerStarts);
+        for node in 0..self.nodes.len() {
+            self.agenda.at(self.now + 1, Happening::AgentStarts { node });
+            self.agenda.at(self.now + 1, Happening::Reunited { node });
+        }
+        self.run_until(self.now + 1_000)
+    }
+
+    /// Runs until the cluster is at rest, and says what is not if it never is.
+    pub(crate) fn converge(&mut self, limit_ms: u64) -> Result<(), Violation> {
+        let deadline = self.now + limit_ms;
+        loop {
+            let unrest = checkers::unrest(self.controller.durable(), &self.nodes);
+            if unrest.is_empty() {
+                return Ok(());
+            }
+            if self.now >= deadline {
+                return Err(self.violation(format!("the healed cluster does not come to rest: {}", unrest.join("; "))));
+            }
+            self.run_until(self.now + 1_000)?;
+        }
+    }
+
+    pub(crate) fn report(mut self, steps: u64) -> Report {
+        self.report.steps = steps;
+        self.report.virtual_ms = self.now;
+        for object in self.controller.durable().values() {
+            for byte in object.body().bytes() {
+                self.report.fingerprint = (self.report.fingerprint ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        self.report
+    }
+
+    fn trouble(&mut self) {
+        let node = usize::try_from(self.chance.below(self.nodes.len() as u64)).unwrap_or(0);
+        let later = self.now + 500 + self.chance.below(60_000);
+        match self.chance.below(1000) {
+            0..=119 => self.ask(),
+            120..=139 => self.weather = Weather::of(&mut self.chance),
+            140..=149 => self.weather = Weather::FAIR,
+            150..=157 if !self.nodes[node].cut_off => {
+                self.say(&format!("node-{node} is cut off"));
+                self.nodes[node].cut_off = true;
+                self.agenda.at(later, Happening::Reunited { node });
+            }
+            158..=163 if self.nodes[node].is_up() => {
+                self.say(&format!("the agent of node-{node} crashes"));
+                self.report.crashes += 1;
+                self.with_node(node, Node::crash);
+                self.agenda.at(later, Happening::AgentStarts { node });
+            }
+            164..=171 => self.with_node(node, Node::break_link),
+            172..=174 if self.controller.is_up() => {
+                let crash = if self.chance.per_mille(500) { Crash::BeforeCommit } else { Crash::AfterCommit };
+                self.say(&format!("the controller crashes: {crash:?}"));
+                self.report.crashes += 1;
+                let turn = self.controller.turn(self.now, Some(crash));
+                self.controller.crash();
+                // What became durable counts, though nobody was told.
+                let _: Result<(), String> = self.judge.batch(&turn.changes);
+                self.lose_broker();
+                self.agenda.at(later.min(self.now + 20_000), Happening::ControllerStarts);
+            }
+            _ => {}
+        }
+    }
+
+    /// The embedded broker dies with its controller: every session breaks.
+    fn lose_broker(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.with_node(node, Node::break_link);
+        }
+    }
+
+    fn ask(&mut self) {
+        if !self.controller.is_up() {
+            return;
+        }
+        let wish = users::wish(&mut self.chance);
+        let verb = format!("{:?}", wish.verb);
+        let verb = verb.split('(').next().unwrap_or_default();
+        self.say(&format!("a user asks: {verb} {:?} {}", wish.kind, wish.name));
+        self.next_ticket += 1;
+        self.report.requests += 1;
+        self.controller.request(self.now, self.next_ticket, wish);
+    }
+
+    /// Lets everything happen up to a time, in order.
+    fn run_until(&mut self, until: u64) -> Result<(), Violation> {
+        loop {
+            self.drain()?;
+            let next = self.next_time().unwrap_or(until).max(self.now + 1);
+            if next > until {
+                self.now = until;
+                return Ok(());
+            }
+            self.now = next;
+        }
+    }
+
+    fn next_time(&self) -> Option<u64> {
+        let agents = self.nodes.iter().filter_map(Node::wake_at).min();
+        [self.agenda.next_time(), self.controller.wake_at(), agents].into_iter().flatten().min()
+    }
+
+    fn drain(&mut self) -> Result<(), Violation> {
+        while let Some(happening) = self.agenda.due(self.now) {
+            self.happen(happening);
+        }
+        for node in 0..self.nodes.len() {
+            self.with_node(node, Node::tick);
+        }
+        let turn = self.controller.turn(self.now, None);
+        self.release(turn)
+    }
+
+    fn release(&mut self, turn: Turn) -> Result<(), Violation> {
+        if !turn.changes.is_empty() {
+            self.report.batches += 1;
+            self.report.changes += turn.changes.len() as u64;
+            self.judge.batch(&turn.changes).map_err(|what| self.violation(what))?;
+            checkers::capacity(self.controller.durable()).map_err(|what| self.violation(what))?;
+        }
+        checkers::runs(&self.nodes).map_err(|what| self.violation(what))?;
+        for (_, answer) in turn.answers {
+            if let Err(error) = answer {
+                self.report.refused += 1;
+                self.say(&format!("refused: {error}"));
+                if error.code >= 500 {
+                    return Err(self.violation(format!("the API failed: {error}")));
+                }
+            }
+        }
+        for (node, down) in turn.downs {
+            self.send_down(&node, &down);
+        }
+        Ok(())
+    }
+
+    fn send_down(&mut self, name: &str, down: &Down) {
+        let Some(node) = self.nodes.iter().position(|node| node.name == name) else { return };
+        let Some(session) = self.nodes[node].connected.filter(|_| !self.nodes[node].cut_off) else { return };
+        if let Ok(payload) = down.encode() {
+            let message = Happening::Down { node, session, payload };
+            self.agenda.send(self.now, self.weather, &mut self.chance, &message);
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Up { node, payload } => {
+                let name = self.nodes[node].name.clone();
+                if let Some(reply) = self.controller.hear(self.now, &name, &payload) {
+                    self.send_down(&name, &reply);
+                }
+            }
+            Happening::Down { node, session, payload } => {
+                self.with_node(node, |node, outside| node.down(session, payload, outside));
+            }
+            Happening::Connect { node } => {
+                let broker_is_up = self.controller.is_up();
+                self.with_node(node, |node, outside| node.connect(broker_is_up, outside));
+            }
+            Happening::Started { node, run, boot } => {
+                self.with_node(node, |node, outside| node.started(run, boot, outside));
+            }
+            Happening::Exited { node, run, exit, boot } => {
+                self.with_node(node, |node, outside| node.exited(run, exit, boot, outside));
+            }
+            Happening::AgentStarts { node } => {
+                if !self.nodes[node].is_up() {
+                    self.say(&format!("the agent of node-{node} starts"));
+                    self.with_node(node, Node::start);
+                }
+            }
+            Happening::ControllerStarts => {
+                if !self.controller.is_up() {
+                    self.say("the controller starts");
+                    self.controller.start(self.now, &mut self.chance);
+                }
+            }
+            Happening::Reunited { node } => {
+                self.nodes[node].cut_off = false;
+                // The broker has given up on the old connection meanwhile.
+                self.with_node(node, Node::break_link);
+            }
+        }
+    }
+
+    fn with_node(&mut self, node: usize, act: impl FnOnce(&mut Node, &mut Outside<'_>)) {
+        let mut outside =
+            Outside { now: self.now, agenda: &mut self.agenda, weather: self.weather, chance: &mut self.chance };
+        act(&mut self.nodes[node], &mut outside);
+    }
+
+    fn say(&mut self, what: &str) {
+        let line = format!("{:>10}.{:03} {what}", self.now / 1000, self.now % 1000);
+        (self.trace)(&line);
+    }
+
+    fn violation(&self, what: String) -> Violation {
+        Violation { at_ms: self.now, what }
+    }
+}
