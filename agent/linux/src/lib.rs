@@ -27,6 +27,7 @@ mod uplink;
 mod driver;
 
 use std::path::PathBuf;
+use std::task::Poll;
 
 use coracle_agent_core::Identity;
 use coracle_link::{BrokerUrl, LinkError, ParseBrokerUrlError};
@@ -103,6 +104,11 @@ pub async fn run_and_tell(
     stop: impl Future<Output = ()>,
 ) -> Result<(), AgentError> {
     let driver = open(config)?;
+    tokio::pin!(stop);
+    // Whoever hears that the agent is ready may ask it to stop, so `stop` listens from before.
+    if std::future::poll_fn(|context| Poll::Ready(stop.as_mut().poll(context))).await.is_ready() {
+        return Ok(());
+    }
     ready();
     driver.run(stop).await.map_err(|Refused(reason)| AgentError::Refused(reason))
 }

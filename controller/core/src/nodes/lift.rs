@@ -128,6 +128,7 @@ pub(super) fn status(pod: &Object, now: Now, offset_ms: i64, report: &PodStatus)
         return None;
     }
     let stamps = Stamps { offset_ms, now };
+    let life = Life { uid: pod.uid, accepted_at: report.accepted_at };
     let mut after = before.clone();
     if !after.is_object() {
         after = json!({});
@@ -141,7 +142,7 @@ pub(super) fn status(pod: &Object, now: Now, offset_ms: i64, report: &PodStatus)
     for condition in &report.conditions {
         put_condition(&mut after, condition, &stamps);
     }
-    let statuses = report.containers.iter().map(|container| container_status(pod.uid, container, &stamps, &before));
+    let statuses = report.containers.iter().map(|container| container_status(life, container, &stamps, &before));
     after["containerStatuses"] = statuses.collect();
     (after != before).then_some(after)
 }
@@ -190,10 +191,36 @@ fn put_condition(status: &mut Value, condition: &coracle_model::Condition, stamp
     *status = object["status"].take();
 }
 
-fn container_status(uid: Uid, container: &ContainerStatus, stamps: &Stamps, before: &Value) -> Value {
+/// One life of a pod in one agent process. A later process counts its runs from 1 again, so `containerID` names the life
+/// as well, and `restartCount` goes on from what is stored.
+#[derive(Clone, Copy)]
+struct Life {
+    uid: Uid,
+    accepted_at: Millis,
+}
+
+impl Life {
+    fn container_id(self, name: &str, attempt: u32) -> String {
+        format!("coracle://{}/{name}/{}.{attempt}", self.uid, self.accepted_at.0)
+    }
+
+    /// `restartCount`, which never goes back: every run but the very first is a restart.
+    fn restart_count(self, container: &ContainerStatus, known: Option<&Value>) -> u64 {
+        let reported = u64::from(container.restart_count);
+        let Some(known) = known else { return reported };
+        let count = known["restartCount"].as_u64().unwrap_or_default();
+        let id = known["containerID"].as_str().unwrap_or_default();
+        let Some((life, attempt)) = id.rsplit_once('.') else { return count.max(reported) };
+        let new_life = self.container_id(&container.name, 0).rsplit_once('.').is_none_or(|(own, _)| own != life);
+        let before = if new_life { 0 } else { attempt.parse().unwrap_or_default() };
+        count.saturating_add(u64::from(container.attempt).saturating_sub(before))
+    }
+}
+
+fn container_status(life: Life, container: &ContainerStatus, stamps: &Stamps, before: &Value) -> Value {
     let known = before["containerStatuses"].as_array().into_iter().flatten();
     let known = known.into_iter().find(|known| known["name"] == container.name.as_str());
-    let id = |attempt: u32| format!("coracle://{uid}/{}/{attempt}", container.name);
+    let id = |attempt: u32| life.container_id(&container.name, attempt);
     let terminated = |run: &Terminated| {
         let mut fields = Map::new();
         fields.insert("exitCode".to_owned(), json!(run.exit_code));
@@ -234,12 +261,15 @@ fn container_status(uid: Uid, container: &ContainerStatus, stamps: &Stamps, befo
         "lastState": container.last_state.as_ref().map_or_else(|| json!({}), terminated),
         "ready": container.ready,
         "started": container.started,
-        "restartCount": container.restart_count,
+        "restartCount": life.restart_count(container, known),
         "image": container.image,
         "imageID": container.image_id.map(|digest| digest.to_string()).unwrap_or_default(),
     });
     if container.attempt > 0 {
         status["containerID"] = json!(id(container.attempt));
+    } else if let Some(earlier) = known.map(|known| &known["containerID"]).filter(|earlier| earlier.is_string()) {
+        // A new life has not run it yet; until then the last run is the one that is known.
+        status["containerID"] = earlier.clone();
     }
     status
 }

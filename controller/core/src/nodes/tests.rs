@@ -196,12 +196,25 @@ fn a_report_becomes_a_status_once_and_is_acknowledged_twice() {
     assert_eq!(written["phase"], "Running");
     assert_eq!(written["startTime"], "2026-11-21T03:40:30Z");
     assert_eq!(written["containerStatuses"][0]["state"]["running"]["startedAt"], "2026-11-21T03:40:31Z");
-    assert_eq!(written["containerStatuses"][0]["containerID"], format!("coracle://{UID}/main/1"));
+    assert_eq!(written["containerStatuses"][0]["containerID"], format!("coracle://{UID}/main/500.1"));
     assert_eq!(written["conditions"][0]["lastTransitionTime"], "2026-11-21T03:40:31Z");
     let again = fixture.hear(2001, report(1, 1, &[status(Phase::Running, false)]));
     assert!(again.writes.iter().all(|write| !matches!(write, Write::Status { key, .. } if key.kind == Kind::POD)));
     let acks = fixture.downs(2001).into_iter().filter(|down| matches!(down, Down::Ack(_)));
     assert_eq!(acks.count(), 2);
+}
+
+#[test]
+fn restarts_are_counted_through_the_restart_of_an_agent() {
+    // LIF-02
+    let mut fixture = Fixture::new();
+    fixture.pod(&json!({"status": {"containerStatuses": [
+        {"name": "main", "restartCount": 3, "containerID": format!("coracle://{UID}/main/7.4")},
+    ]}}));
+    let _ = fixture.hear(0, birth(1, 1));
+    let plan = fixture.hear(2000, report(1, 1, &[status(Phase::Running, false)]));
+    let Some(Write::Status { status, .. }) = plan.writes.last() else { panic!("a status: {plan:?}") };
+    assert_eq!(status["containerStatuses"][0]["restartCount"], 4);
 }
 
 #[test]
