@@ -64,6 +64,9 @@ enum Message {
     Hear(String, Box<Up>),
 }
 
+/// Messages for the link, each with its node's name.
+pub type Downs = mpsc::Receiver<(String, Down)>;
+
 /// The cluster, as the API and the link see it.
 #[derive(Clone)]
 pub struct Cluster {
@@ -203,7 +206,7 @@ impl Committer {
     pub fn load(
         mut store: Box<dyn Store>,
         identity: Identity,
-    ) -> Result<(Self, Cluster, mpsc::Receiver<(String, Down)>), CommitterError> {
+    ) -> Result<(Self, Cluster, Downs), CommitterError> {
         let snapshot = store.load().map_err(CommitterError::Load)?;
         let mut history = History::new(snapshot.log_floor);
         for change in snapshot.log {
