@@ -14,7 +14,11 @@ const STEPS: &[Step] = &[
     ("build", &["build", "--workspace", "--all-targets", "--locked"], &[]),
     ("test", &["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"], &[]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[]),
-    ("docs", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")]),
+    (
+        "docs",
+        &["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"],
+        &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")],
+    ),
 ];
 
 /// Runs every step.

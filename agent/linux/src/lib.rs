@@ -15,11 +15,8 @@ pub mod disk;
 pub mod artifacts;
 
 pub mod logs;
-
 pub mod runtime;
-
 mod serving;
-
 pub mod streams;
 
 mod uplink;

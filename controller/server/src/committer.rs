@@ -203,10 +203,7 @@ impl Committer {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn load(
-        mut store: Box<dyn Store>,
-        identity: Identity,
-    ) -> Result<(Self, Cluster, Downs), CommitterError> {
+    pub fn load(mut store: Box<dyn Store>, identity: Identity) -> Result<(Self, Cluster, Downs), CommitterError> {
         let snapshot = store.load().map_err(CommitterError::Load)?;
         let mut history = History::new(snapshot.log_floor);
         for change in snapshot.log {

@@ -255,6 +255,35 @@ async fn thousands_of_messages_all_arrive_in_the_order_of_each_agent() {
     broker.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_that_the_controller_is_slow_to_read_holds_its_publishers_back_and_loses_nothing() {
+    // More than the broker queues for one client.
+    const AGENTS: usize = 10;
+    const MESSAGES: usize = 8_000;
+    let (broker, address) = start();
+    let mut controller = controller(&broker, address).await;
+    for agent in 0..AGENTS {
+        tokio::spawn(async move {
+            let node = format!("n{agent}");
+            let session = connect(&agent_settings(address, &node)).await;
+            for _ in 0..MESSAGES {
+                session.publisher().publish_in_turn(&up(&node), b"hello".to_vec()).await.expect("a session");
+            }
+            soon(session.publisher().publish_in_turn(&up(&node), b"last".to_vec())).await.expect("a session");
+            // Stays, so that nothing is lost on the way out.
+            std::future::pending::<()>().await;
+        });
+    }
+    let (mut heard, mut last) = (0, 0);
+    while last < AGENTS {
+        let message = next(&mut controller).await;
+        heard += 1;
+        last += usize::from(&*message.payload == b"last");
+    }
+    assert_eq!(heard, AGENTS * (MESSAGES + 1));
+    broker.stop().await;
+}
+
 #[tokio::test]
 async fn waiting_for_a_message_can_be_given_up_at_any_time() {
     let (broker, address) = start();

@@ -81,7 +81,9 @@ fn cores_reach_nothing_that_does_io() {
 fn the_agent_holds_no_compiler() {
     // EDGE-02
     let tree = tree("coracle-agent", &[]);
-    for forbidden in ["cranelift-codegen", "wasmtime-internal-cranelift", "wasmtime-internal-winch", "rmqtt", "redb", "k8s-openapi"] {
+    for forbidden in
+        ["cranelift-codegen", "wasmtime-internal-cranelift", "wasmtime-internal-winch", "rmqtt", "redb", "k8s-openapi"]
+    {
         let found = tree.lines().find(|line| line.starts_with(forbidden));
         assert!(found.is_none(), "the agent's tree holds {found:?}: it runs only what the controller compiled");
     }

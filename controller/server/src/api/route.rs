@@ -90,7 +90,9 @@ fn objects(path: &str, group: &str, version: &str, parts: &[&str]) -> Option<Rou
     let find = |plural: &str| Kind::of_path(group, version, plural);
     // `namespaces/NAME/PLURAL` is of that namespace, unless PLURAL is a path below the namespace itself.
     let in_namespace = match parts {
-        ["namespaces", namespace, plural, rest @ ..] if below(Kind::NAMESPACE, plural).is_none() || group != "" => {
+        ["namespaces", namespace, plural, rest @ ..]
+            if below(Kind::NAMESPACE, plural).is_none() || !group.is_empty() =>
+        {
             find(plural).filter(|kind| kind.info().namespaced).map(|kind| (kind, Some(*namespace), rest))
         }
         _ => None,

@@ -21,16 +21,17 @@ use rmqtt::context::ServerContext;
 use rmqtt::hook::{Handler, HookResult, Parameter, ReturnType, Type};
 use rmqtt::net::{Builder, Listener};
 use rmqtt::server::MqttServer;
-use rmqtt::types::{AuthResult, ConnectInfo, LastWill, PublishAclResult, SubscribeAclResult};
+use rmqtt::types::{AuthResult, ConnectInfo, LastWill, Publish, PublishAclResult, QoS, Subscribe, SubscribeAclResult};
 use tokio::sync::oneshot;
 
 use super::access::Access;
+use super::valve::Valve;
 
 /// The largest packet: a message, its topic and its properties.
 const MAX_PACKET_BYTES: u32 = MAX_MESSAGE_BYTES as u32 + 64 * 1024;
-/// Messages that may wait for one client; then the oldest goes. The controller's queue has to take one birth and one
-/// report of each of ten thousand agents that come back at once.
-const QUEUED_MESSAGES: usize = 32_768;
+/// Messages that may wait for one client; then the oldest goes. The controller's queue is bounded by the [`Valve`]
+/// before that, except for the Last Wills of everybody who leaves at once.
+const QUEUED_MESSAGES: usize = 65_536;
 /// Messages to one client that it has not acknowledged.
 const IN_FLIGHT: NonZeroU16 = NonZeroU16::new(256).unwrap();
 /// Connections that may be shaking hands.
@@ -162,8 +163,18 @@ async fn serve(listen: SocketAddr, access: Arc<Access>) -> Result<(MqttServer, S
     // Its notion of busy is that the machine's processors are, and then it refuses connections.
     let context = ServerContext::new().busy_check_enable(false).build().await;
     let register = context.extends.hook_mgr().register();
-    for kind in [Type::ClientAuthenticate, Type::ClientSubscribeCheckAcl, Type::MessagePublishCheckAcl] {
-        register.add(kind, Box::new(Gate { access: Arc::clone(&access) })).await;
+    let valve = Arc::new(Valve::default());
+    for kind in [
+        Type::ClientAuthenticate,
+        Type::ClientSubscribeCheckAcl,
+        Type::MessagePublishCheckAcl,
+        Type::ClientConnected,
+        Type::ClientDisconnected,
+        Type::MessageAcked,
+        Type::MessageDropped,
+        Type::MessageNonsubscribed,
+    ] {
+        register.add(kind, Box::new(Gate { access: Arc::clone(&access), valve: Arc::clone(&valve) })).await;
     }
     register.start().await;
     Ok((MqttServer::new(context).listener_by_id(listener, address.port()).build(), address))
@@ -196,9 +207,10 @@ fn bind(listen: SocketAddr) -> Result<Listener, BrokerError> {
     })
 }
 
-/// Asks [`Access`] for the broker.
+/// Asks [`Access`] on behalf of the broker, and moves the [`Valve`].
 struct Gate {
     access: Arc<Access>,
+    valve: Arc<Valve>,
 }
 
 impl Gate {
@@ -215,6 +227,43 @@ impl Gate {
             AuthResult::NotAuthorized
         }
     }
+
+    fn subscribe(&self, client: &str, subscribe: &Subscribe) -> SubscribeAclResult {
+        if self.access.may_subscribe(client, &subscribe.topic_filter) {
+            SubscribeAclResult::new_success(subscribe.opts.qos(), None)
+        } else {
+            SubscribeAclResult::new_failure(SubscribeAckReason::NotAuthorized)
+        }
+    }
+
+    /// Asked for everybody but the controller. All that others may publish is for the controller.
+    async fn publish(&self, client: &str, publish: &Publish) -> PublishAclResult {
+        if !self.access.may_publish(client, &publish.topic) {
+            return PublishAclResult::rejected(false, Some("not a topic of this client".into()));
+        }
+        if publish.qos != QoS::AtMostOnce {
+            self.valve.enter().await;
+        }
+        PublishAclResult::allow()
+    }
+
+    /// What is only to be known.
+    fn note(&self, parameter: &Parameter<'_>) {
+        match parameter {
+            Parameter::ClientConnected(session) if self.access.is_controller(&session.id.client_id) => {
+                self.valve.reset(true);
+            }
+            Parameter::ClientDisconnected(session, _) if self.access.is_controller(&session.id.client_id) => {
+                self.valve.reset(false);
+            }
+            Parameter::MessageAcked(session, ..) if self.access.is_controller(&session.id.client_id) => {
+                self.valve.leave();
+            }
+            Parameter::MessageDropped(Some(to), ..) if self.access.is_controller(&to.client_id) => self.valve.leave(),
+            Parameter::MessageNonsubscribed(from) if !self.access.is_controller(&from.client_id) => self.valve.leave(),
+            _ => {}
+        }
+    }
 }
 
 #[async_trait]
@@ -223,22 +272,15 @@ impl Handler for Gate {
         let answer = match parameter {
             Parameter::ClientAuthenticate(connect) => HookResult::AuthResult(self.authenticate(connect)),
             Parameter::ClientSubscribeCheckAcl(session, subscribe) => {
-                let allowed = self.access.may_subscribe(&session.id.client_id, &subscribe.topic_filter);
-                HookResult::SubscribeAclResult(if allowed {
-                    SubscribeAclResult::new_success(subscribe.opts.qos(), None)
-                } else {
-                    SubscribeAclResult::new_failure(SubscribeAckReason::NotAuthorized)
-                })
+                HookResult::SubscribeAclResult(self.subscribe(&session.id.client_id, subscribe))
             }
             Parameter::MessagePublishCheckAcl(session, publish) => {
-                let allowed = self.access.may_publish(&session.id.client_id, &publish.topic);
-                HookResult::PublishAclResult(if allowed {
-                    PublishAclResult::allow()
-                } else {
-                    PublishAclResult::rejected(false, Some("not a topic of this client".into()))
-                })
+                HookResult::PublishAclResult(self.publish(&session.id.client_id, publish).await)
             }
-            _ => return (true, before),
+            other => {
+                self.note(other);
+                return (true, before);
+            }
         };
         (false, Some(answer))
     }

@@ -11,6 +11,7 @@
 
 mod access;
 pub mod broker;
+mod valve;
 
 pub mod driver;
 mod peers;
