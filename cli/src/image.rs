@@ -27,7 +27,7 @@ pub(crate) fn list(options: &Api) -> Outcome {
     println!("{:width$}  {:71}  SIZE", "NAME", "DIGEST");
     for image in &images {
         let text = |field: &str| image[field].as_str().unwrap_or_default();
-        println!("{:width$}  {:71}  {}", text("name"), text("digest"), image["size"]);
+        println!("{:width$}  {:71}  {}", text("name"), text("digest"), image["sizeBytes"]);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use coracle_controller::server::{self, Broker, Running, Settings};
+use coracle_controller_core::View;
 use tokio::time::Instant;
 
 use crate::arguments::Up;
@@ -17,7 +18,7 @@ use crate::{Outcome, asked_to_stop, runtime};
 use agents::Agents;
 
 /// How often progress is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs until Ctrl-C; with `--exit-when-ready` until everything is Ready or the time is over.
 pub(crate) fn run(options: Up) -> Outcome {
@@ -42,22 +43,14 @@ pub(crate) fn run(options: Up) -> Outcome {
     })
 }
 
-/// Applies the sample, shows how it comes up, and stays.
+/// Waits for the nodes, so that the sample spreads over all of them; applies it, shows how it comes up, and stays.
 async fn bring_up(options: &Up, running: &mut Running) -> Outcome {
-    sample::apply(&running.cluster).await?;
     let deadline = Instant::now() + Duration::from_secs(options.timeout);
     let progress = show::Progress::new();
-    let ready = loop {
-        let state = running.cluster.read(|view| show::State::of(view, options.nodes));
-        progress.show(&state);
-        if state.is_ready() {
-            break true;
-        }
-        if Instant::now() >= deadline {
-            break false;
-        }
-        tokio::time::sleep(LOOK).await;
-    };
+    let look = |view: &View| show::State::of(view, options.nodes);
+    let ready = wait_for(running, &progress, deadline, look, show::State::has_nodes).await;
+    sample::apply(&running.cluster).await?;
+    let ready = ready && wait_for(running, &progress, deadline, look, show::State::is_ready).await;
     progress.finish();
     print!("{}", running.cluster.read(show::tables));
     if options.exit_when_ready {
@@ -71,4 +64,25 @@ async fn bring_up(options: &Up, running: &mut Running) -> Outcome {
     }
     print!("{}", show::next_steps(running));
     Err(running.failed().await.into())
+}
+
+/// Shows progress until it is enough, or until the time is over: then false.
+async fn wait_for(
+    running: &Running,
+    progress: &show::Progress,
+    deadline: Instant,
+    look: impl Fn(&View) -> show::State,
+    enough: impl Fn(show::State) -> bool,
+) -> bool {
+    loop {
+        let state = running.cluster.read(&look);
+        progress.show(&state);
+        if enough(state) {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }

@@ -30,9 +30,14 @@ impl State {
         }
     }
 
+    /// Every node is Ready.
+    pub(super) const fn has_nodes(self) -> bool {
+        self.nodes_ready >= self.nodes_wanted
+    }
+
     /// Everything is Running and Ready.
     pub(super) const fn is_ready(self) -> bool {
-        self.nodes_ready >= self.nodes_wanted && self.pods_ready >= self.pods_wanted
+        self.has_nodes() && self.pods_ready >= self.pods_wanted
     }
 }
 

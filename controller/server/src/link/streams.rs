@@ -27,6 +27,10 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const REFUSAL_BYTES: usize = 4096;
 /// An HTTP status that is no refusal.
 const OK: u16 = 200;
+/// What it means when an agent ends a stream instead of answering: there are no such logs.
+const NO_LOGS: u16 = 404;
+/// What it means when an agent ends a stream instead of answering: nobody there takes requests.
+const NO_ANSWER: u16 = 502;
 
 /// Why there is no stream, or no more of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,7 +88,7 @@ impl Streams {
     /// When the node is not connected, has no such output, or says nothing for 10 s.
     pub async fn logs(&self, node: &str, request: LogsRequest) -> Result<StreamReader, StreamError> {
         let mut reader = self.open(node, StreamTarget::Logs(request), None)?;
-        let (status, _headers) = reader.head().await?;
+        let (status, _headers) = reader.head(NO_LOGS).await?;
         if status == OK {
             return Ok(reader);
         }
@@ -94,7 +98,7 @@ impl Streams {
     /// One HTTP request to a guest: status, headers and body of its answer, whatever the status is.
     ///
     /// # Errors
-    /// When the node is not connected, or no answer begins within 10 s.
+    /// When the node is not connected, nobody there takes the request, or no answer begins within 10 s.
     pub async fn http(
         &self,
         node: &str,
@@ -102,7 +106,7 @@ impl Streams {
         body: Bytes,
     ) -> Result<(u16, Vec<(String, Vec<u8>)>, StreamReader), StreamError> {
         let mut reader = self.open(node, StreamTarget::Http(request), Some(body))?;
-        let (status, headers) = reader.head().await?;
+        let (status, headers) = reader.head(NO_ANSWER).await?;
         Ok((status, headers, reader))
     }
 
@@ -217,13 +221,15 @@ impl StreamReader {
         Read::Data(bytes, None)
     }
 
-    async fn head(&mut self) -> Result<(u16, Vec<(String, Vec<u8>)>), StreamError> {
+    /// Waits for the agent's first word. `refused` is the status that an end instead of it stands for.
+    async fn head(&mut self, refused: u16) -> Result<(u16, Vec<(String, Vec<u8>)>), StreamError> {
         let waiting = async {
             loop {
                 let head = self.shared.state.lock().table.head(self.id);
                 match head {
                     Head::Pending => self.wake.notified().await,
                     Head::Said(status, headers) => return Ok((status, headers)),
+                    Head::Refused(message) => return Err(StreamError::Refused { status: refused, message }),
                     Head::Failed(why) => return Err(StreamError::Broken(why)),
                 }
             }

@@ -26,8 +26,21 @@ pub(crate) enum Head {
     Pending,
     /// Here it is.
     Said(u16, Vec<(String, Vec<u8>)>),
+    /// The agent ended the stream instead.
+    Refused(String),
     /// The stream ended before.
     Failed(String),
+}
+
+/// How a stream ended.
+#[derive(Debug)]
+enum End {
+    /// The agent had no more to say.
+    Whole,
+    /// The agent broke it off.
+    Agent(String),
+    /// It was broken off here.
+    Here(String),
 }
 
 /// What a reader finds.
@@ -62,7 +75,7 @@ struct Stream {
     /// Bytes that were read and not yet granted again.
     owed: u32,
     buffer: BytesMut,
-    ended: Option<Result<(), String>>,
+    ended: Option<End>,
     body: Bytes,
     body_ended: bool,
     /// Bytes of the body that may be sent and that were sent, both from its first.
@@ -130,7 +143,7 @@ impl Table {
         };
         let mut downs = Vec::new();
         if let Err(wrong) = stream.hear(id, up, &mut downs) {
-            stream.ended = Some(Err(format!("the agent broke the rules of streams: {wrong}")));
+            stream.ended = Some(End::Here(format!("the agent broke the rules of streams: {wrong}")));
             downs = vec![Down::StreamEnd(StreamEnd { id, error: Some(wrong.to_owned()) })];
         }
         Heard { wake: Some(id), downs }
@@ -140,8 +153,9 @@ impl Table {
     pub(crate) fn head(&mut self, id: u64) -> Head {
         let Some(stream) = self.streams.get_mut(&id) else { return Head::Failed("the stream is closed".to_owned()) };
         match (std::mem::replace(&mut stream.head, Head::Pending), &stream.ended) {
-            (Head::Pending, Some(Ok(()))) => Head::Failed("the stream ended before it began".to_owned()),
-            (Head::Pending, Some(Err(why))) => Head::Failed(why.clone()),
+            (Head::Pending, Some(End::Whole)) => Head::Failed("the stream ended before it began".to_owned()),
+            (Head::Pending, Some(End::Agent(why))) => Head::Refused(why.clone()),
+            (Head::Pending, Some(End::Here(why))) => Head::Failed(why.clone()),
             (head, _) => head,
         }
     }
@@ -152,8 +166,8 @@ impl Table {
         if stream.buffer.is_empty() {
             return match &stream.ended {
                 None => Read::Pending,
-                Some(Ok(())) => Read::End,
-                Some(Err(why)) => Read::Failed(why.clone()),
+                Some(End::Whole) => Read::End,
+                Some(End::Agent(why) | End::Here(why)) => Read::Failed(why.clone()),
             };
         }
         let bytes = stream.buffer.split().freeze();
@@ -180,7 +194,7 @@ impl Table {
     /// A stream is over because of us.
     pub(crate) fn fail(&mut self, id: u64, why: &str) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            stream.ended.get_or_insert_with(|| Err(why.to_owned()));
+            stream.ended.get_or_insert_with(|| End::Here(why.to_owned()));
         }
     }
 
@@ -189,7 +203,7 @@ impl Table {
         let mut failed = Vec::new();
         for (id, stream) in &mut self.streams {
             if node.is_none_or(|node| stream.node == node) && stream.ended.is_none() {
-                stream.ended = Some(Err(why.to_owned()));
+                stream.ended = Some(End::Here(why.to_owned()));
                 failed.push(*id);
             }
         }
@@ -217,7 +231,7 @@ impl Stream {
                 self.may_send = self.may_send.saturating_add(u64::from(credit.bytes));
                 self.send_body(id, downs);
             }
-            Up::StreamEnd(end) => self.ended = Some(end.error.map_or(Ok(()), Err)),
+            Up::StreamEnd(end) => self.ended = Some(end.error.map_or(End::Whole, End::Agent)),
             _ => {}
         }
         Ok(())

@@ -178,7 +178,7 @@ fn an_agent_that_ends_before_it_answers_says_why() {
     let mut table = Table::default();
     let (id, _) = table.open("a", SESSION, logs(), None).expect("room");
     table.hear("a", end(id, Some("no such container")));
-    assert_eq!(table.head(id), Head::Failed("no such container".to_owned()));
+    assert_eq!(table.head(id), Head::Refused("no such container".to_owned()));
 }
 
 #[test]

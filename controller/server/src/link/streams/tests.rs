@@ -152,6 +152,29 @@ async fn a_refusal_comes_with_the_agents_words() {
 }
 
 #[tokio::test]
+async fn an_agent_that_ends_a_stream_at_once_refuses_it() {
+    let Stage { broker, streams, mut agent } = Stage::set().await;
+    let agent = tokio::spawn(async move {
+        for _ in 0..2 {
+            let open = opened(&mut agent).await;
+            say(&agent, Up::StreamEnd(StreamEnd { id: open.id, error: Some("not here".to_owned()) })).await;
+            if matches!(open.target, StreamTarget::Http(_)) {
+                assert!(matches!(heard(&mut agent).await, Down::StreamEnd(_)));
+            }
+        }
+        agent
+    });
+    for (refused, status) in [
+        (soon(streams.http("a", post(), Bytes::new())).await.err(), 502),
+        (soon(streams.logs("a", logs())).await.err(), 404),
+    ] {
+        assert_eq!(refused, Some(StreamError::Refused { status, message: "not here".to_owned() }));
+    }
+    drop(agent.await);
+    broker.stop().await;
+}
+
+#[tokio::test]
 async fn a_large_request_is_echoed_by_an_agent_that_answers_late() {
     let Stage { broker, streams, mut agent } = Stage::set().await;
     let body: Bytes = (0..STREAM_CREDIT_BYTES * 2).map(|number| number.to_le_bytes()[0]).collect::<Vec<_>>().into();
