@@ -62,7 +62,9 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let mut fixture = Self { view: View::default(), nodes: Nodes::new(ClusterId(7), [1; 32], Millis(0)) };
-        fixture.put(Kind::NODE, json!({"metadata": {"name": "pi", "uid": "00000000-0000-4000-8000-000000000001"}}));
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        let metadata = json!({"name": "pi", "uid": "00000000-0000-4000-8000-000000000001"});
+        fixture.put(Kind::NODE, json!({"metadata": metadata, "status": ready}));
         fixture
     }
 
@@ -299,6 +301,25 @@ fn a_pod_that_waits_for_its_config_map_is_sent_again_when_that_appears() {
     let pod: coracle_model::Pod = delta.upserts[0].read().expect("a pod");
     assert_eq!(pod.containers[0].config_error, None);
     assert_eq!(pod.containers[0].env[0].value, "1");
+}
+
+#[test]
+fn a_node_that_was_given_up_and_is_heard_again_begins_a_new_session() {
+    // SAF-04: its pods were set to not ready meanwhile, and are all reported anew.
+    let mut fixture = Fixture::new();
+    let _ = fixture.hear(0, birth(1, 1));
+    let _ = fixture.downs(0);
+    let unknown = json!({"conditions": [{"type": "Ready", "status": "Unknown"}]});
+    let metadata = json!({"name": "pi", "uid": "00000000-0000-4000-8000-000000000001"});
+    fixture.put(Kind::NODE, json!({"metadata": metadata, "status": unknown}));
+    let _ = fixture.hear(90_000, Up::Lease(Lease { session: SessionNumber(1), applied: 1 }));
+    assert!(matches!(&fixture.downs(90_000)[..], [Down::Reintroduce(_)]));
+    let plan = fixture.hear(90_100, birth(2, 1));
+    let ready = plan.writes.iter().any(|write| match write {
+        Write::Status { status, .. } => status["conditions"][0]["status"] == "True",
+        _ => false,
+    });
+    assert!(ready, "the birth makes it ready: {plan:?}");
 }
 
 #[test]

@@ -152,7 +152,6 @@ fn a_bad_pod_is_refused_with_the_fields_path() {
                 pod(json!({"terminationGracePeriodSeconds": -1})),
                 "spec.terminationGracePeriodSeconds: Invalid value: -1",
             ),
-            (pod(json!({"activeDeadlineSeconds": 0})), "spec.activeDeadlineSeconds: Invalid value: 0"),
             (pod(json!({"nodeSelector": {"a b": "c"}})), "spec.nodeSelector: Invalid value: \"a b\""),
             (pod(json!({"tolerations": [{"operator": "Equal"}]})), "spec.tolerations[0].operator: Invalid value"),
             (
@@ -254,6 +253,7 @@ fn what_this_build_cannot_do_is_refused_with_its_path() {
                 "spec.containers[0].volumeMounts[0]: Forbidden",
             ),
             (container(json!({"tty": true})), "spec.containers[0].tty: Forbidden"),
+            (pod(json!({"activeDeadlineSeconds": 10})), "spec.activeDeadlineSeconds: Forbidden"),
         ],
     );
     let harmless = json!({"privileged": false, "allowPrivilegeEscalation": false, "runAsNonRoot": true,
@@ -266,20 +266,18 @@ fn what_this_build_cannot_do_is_refused_with_its_path() {
 #[test]
 fn of_a_live_pod_only_the_documented_fields_change() {
     // POD-10
-    let spec = json!({"activeDeadlineSeconds": 100, "schedulingGates": [{"name": "a"}, {"name": "b"}]});
+    let spec = json!({"schedulingGates": [{"name": "a"}, {"name": "b"}]});
     let old = admitted(Kind::POD, pod(spec)).unwrap();
     let allowed = changed(Kind::POD, &old, |pod| {
         pod["metadata"]["labels"] = json!({"x": "y"});
         pod["spec"]["containers"][0]["image"] = json!("samples/hello:2");
-        pod["spec"]["activeDeadlineSeconds"] = json!(50);
         pod["spec"]["schedulingGates"] = json!([{"name": "b"}]);
         pod["spec"]["tolerations"].as_array_mut().unwrap().push(json!({"key": "k", "operator": "Exists"}));
         pod["spec"].as_object_mut().unwrap().remove("priority");
     });
     assert_eq!(allowed.unwrap()["spec"]["priority"], 0);
     type Change = fn(&mut Value);
-    let table: [(Change, &str); 7] = [
-        (|pod| pod["spec"]["activeDeadlineSeconds"] = json!(101), "spec.activeDeadlineSeconds: Invalid value: 101"),
+    let table: [(Change, &str); 6] = [
         (|pod| pod["spec"]["schedulingGates"][1]["name"] = json!("c"), "spec.schedulingGates[1]: Forbidden"),
         (|pod| pod["spec"]["tolerations"] = json!([]), ""),
         (|pod| pod["spec"]["tolerations"][0]["operator"] = json!("Equal"), "spec.tolerations: Forbidden"),
