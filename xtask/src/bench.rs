@@ -19,14 +19,16 @@ const STARTS: usize = 9;
 /// How long a cluster is left alone before its memory is read.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// Builds in release, measures, prints.
+/// Builds in release (not with `--no-build`), measures, prints.
 ///
 /// # Errors
 /// What could not be built or started.
-pub(crate) fn bench(_arguments: &[String]) -> Result<(), String> {
+pub(crate) fn bench(arguments: &[String]) -> Result<(), String> {
     tools::install(&[])?;
-    run("cargo", &["build", "--release", "--locked", "--package", "coracle"], &[])?;
-    run("cargo", &["build", "--profile", "agent", "--locked", "--package", "coracle-agent"], &[])?;
+    if !arguments.iter().any(|argument| argument == "--no-build") {
+        run("cargo", &["build", "--release", "--locked", "--package", "coracle"], &[])?;
+        run("cargo", &["build", "--profile", "agent", "--locked", "--package", "coracle-agent"], &[])?;
+    }
     let target = std::env::var("CARGO_TARGET_DIR").map_or_else(|_| root().join("target"), PathBuf::from);
     let (coracle, agent) = (target.join("release/coracle"), target.join("agent/coracle-agent"));
     let directory = target.join("bench");

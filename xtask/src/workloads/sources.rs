@@ -55,12 +55,14 @@ impl Record {
     }
 }
 
-/// The hash of everything that decides a guest's bytes: its package, the shared WIT text, the workspace's manifest and
+/// The hash of everything that decides a guest's bytes: its packages, the shared WIT text, the workspace's manifest and
 /// lock file, and the recipe. Manifests for Kubernetes and READMEs are no part of it.
 pub(super) fn hash(folder: &Path, guest: &Guest) -> Result<String, String> {
-    let package = folder.join(guest.package);
-    let mut files = vec![folder.join("Cargo.toml"), folder.join("Cargo.lock"), package.join("Cargo.toml")];
-    collect(&package.join("src"), &mut files)?;
+    let mut files = vec![folder.join("Cargo.toml"), folder.join("Cargo.lock")];
+    for package in toolchain::packages(guest) {
+        files.push(folder.join(package).join("Cargo.toml"));
+        collect(&folder.join(package).join("src"), &mut files)?;
+    }
     collect(&folder.join("wit"), &mut files)?;
     files.sort();
     let mut hasher = Sha256::new();

@@ -22,6 +22,18 @@ impl Kind {
     }
 }
 
+/// The package that lets the adapter around a program take its memory from the program's own allocator; Debian's
+/// `wasi-libc` is too old to do without.
+const ADAPTER_MEMORY: &str = "adapter-memory";
+
+/// The workspace's packages that a guest is made of.
+pub(super) fn packages(guest: &Guest) -> Vec<&'static str> {
+    match guest.kind {
+        Kind::Component => vec![guest.package],
+        Kind::Program => vec![guest.package, ADAPTER_MEMORY],
+    }
+}
+
 /// The arguments of cargo. `--crate-type` is said here and not in the package, so that on the host it is a plain
 /// library that tests link quickly.
 fn arguments(guest: &Guest) -> Vec<&'static str> {
@@ -39,7 +51,8 @@ fn flags(guest: &Guest) -> Vec<String> {
     match guest.kind {
         // Links with rust-lld and makes a component of the result, from the WIT that wit-bindgen put into it.
         Kind::Component => vec!["-Clinker=wasm-component-ld".to_string()],
-        Kind::Program => vec![format!("-Lnative={WASI_LIBC}")],
+        // A program exports nothing of its libraries unless it is said.
+        Kind::Program => vec![format!("-Lnative={WASI_LIBC}"), "-Clink-arg=--export=cabi_realloc".to_string()],
     }
 }
 

@@ -1,6 +1,6 @@
 //! Real guests in a real runtime: how they start, what they see and how they end.
 
-use crate::bench::{Bench, arguments, built, container, variable};
+use crate::workbench::{Bench, arguments, built, container, variable};
 use coracle_agent::runtime::Report;
 use coracle_lifecycle::Exit;
 use coracle_model::{Container, Digest, ResourceAmounts};

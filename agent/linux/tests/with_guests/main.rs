@@ -1,6 +1,6 @@
 //! The agent's runtime and streams with real guests from `workloads/built`, compiled here as the controller does it.
 
-mod bench;
+mod workbench;
 
 mod guests;
 

@@ -19,7 +19,7 @@ use coracle_wire::topic::{self, NodeTopic};
 use coracle_wire::up::{Birth, Up};
 use tokio::sync::oneshot;
 
-use crate::bench::{Bench, built, container, signed, variable};
+use crate::workbench::{Bench, built, container, signed, variable};
 
 const NODE: &str = "pi-1";
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::bench::{Bench, built, container, variable};
+use crate::workbench::{Bench, built, container, variable};
 use coracle_agent::streams::Streams;
 use coracle_agent_core::Input;
 use coracle_lifecycle::Exit;
