@@ -1,4 +1,15 @@
 //! Whatever was pushed becomes a component: a core module for WASI preview 1 gets the standard adapter around it.
+//!
+//! The adapter keeps its state in the program's memory. It asks the program's export `cabi_realloc` for room, and where
+//! there is none it grows the memory. An allocator that takes everything up to `memory.size` for its own when it is
+//! first called, as that of wasi-libc of 2022 does, then overwrites that state. Understating `memory.size` to it would
+//! be no way out: other allocators read it to learn where the memory begins that they are about to add, and would
+//! overwrite the adapter in their turn. So a program with such a C library must export the function;
+//! `workloads/adapter-memory` is how ours do.
+
+mod exit_code;
+
+use std::borrow::Cow;
 
 use wasi_preview1_component_adapter_provider as adapters;
 use wit_component::ComponentEncoder;
@@ -92,6 +103,8 @@ pub fn adapt(wasm: Vec<u8>) -> Result<Vec<u8>, AdaptError> {
     if form(&wasm)? == Form::Component {
         return Ok(wasm);
     }
+    let refused = |error: exit_code::ExitCodeError| AdaptError::Adapter { reason: error.to_string() };
+    let wasm = exit_code::keep(&wasm).map_err(refused)?.map_or(Cow::Borrowed(&*wasm), Cow::Owned);
     // A program has `_start`. A module without it may still export a handler that its toolchain has described.
     encode(&wasm, adapters::WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER).or_else(|command_error| {
         encode(&wasm, adapters::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)
