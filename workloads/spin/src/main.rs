@@ -3,6 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+// Linked for its export.
+use adapter_memory as _;
+
 fn main() {
     println!("spin: from here on nothing but a loop");
     let mut turns = 0_u64;

@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+// Linked for its export.
+use adapter_memory as _;
 use std::time::Duration;
 
 const PAUSE_SECONDS: u64 = 5;

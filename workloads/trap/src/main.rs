@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+// Linked for its export.
+use adapter_memory as _;
+
 fn main() {
     println!("trap: about to run into an unreachable instruction");
     #[cfg(target_arch = "wasm32")]
