@@ -55,6 +55,29 @@ impl Judge {
         Ok(())
     }
 
+    /// No container runs twice on a node, on a node that its pod is not bound to, or after the end of its pod.
+    pub(crate) fn runs(&self, nodes: &[Node]) -> Result<(), String> {
+        for node in nodes {
+            if let Some(run) = node.runtime.doubled() {
+                return Err(format!("{} runs {} of {} twice", node.name, run.container, run.pod));
+            }
+            if let Some(why) = &node.quit {
+                return Err(format!("the agent of {} gave up: {why}", node.name));
+            }
+            for uid in node.runtime.pods() {
+                // Of a pod whose object is gone, something may still be ending.
+                let Some(seen) = self.pods.get(&uid) else { continue };
+                if seen.node.as_deref() != Some(&*node.name) {
+                    return Err(format!("{} runs {uid}, which is bound to {:?}", node.name, seen.node));
+                }
+                if seen.phase.is_terminal() {
+                    return Err(format!("{} runs {uid}, which is {:?}", node.name, seen.phase));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn pod(&mut self, change: &Change) -> Result<(), String> {
         let Some(row) = change.object.row.pod() else { return Ok(()) };
         let name = change.object.name();
@@ -96,71 +119,4 @@ pub(crate) fn capacity(durable: &BTreeMap<Key, Arc<Object>>) -> Result<(), Strin
         }
     }
     Ok(())
-}
-
-/// No container runs twice on a node.
-pub(crate) fn runs(nodes: &[Node]) -> Result<(), String> {
-    for node in nodes {
-        if let Some(run) = node.runtime.doubled() {
-            return Err(format!("{} runs {} of {} twice", node.name, run.container, run.pod));
-        }
-        if let Some(why) = &node.quit {
-            return Err(format!("the agent of {} gave up: {why}", node.name));
-        }
-    }
-    Ok(())
-}
-
-/// What still differs from what the users asked for; empty once the cluster has come to rest.
-pub(crate) fn unrest(durable: &BTreeMap<Key, Arc<Object>>, nodes: &[Node]) -> Vec<String> {
-    let mut found = Vec::new();
-    let pods: Vec<&Arc<Object>> = durable.values().filter(|object| object.key.kind == Kind::POD).collect();
-    for object in durable.values() {
-        match object.key.kind {
-            Kind::NODE if object.row.node().is_some_and(|row| !row.ready) => {
-                found.push(format!("{} is not ready", object.name()));
-            }
-            Kind::DEPLOYMENT => {
-                let replicas = object.value()["spec"]["replicas"].as_u64().unwrap_or(1);
-                expect_pods(&pods, object.name(), replicas, &mut found);
-            }
-            Kind::DAEMON_SET => expect_pods(&pods, "sensor", nodes.len() as u64, &mut found),
-            Kind::POD => found.extend(pod_unrest(object, nodes)),
-            _ => {}
-        }
-    }
-    for node in nodes {
-        for uid in node.runtime.pods() {
-            let known = pods.iter().find(|pod| pod.uid == uid);
-            let here = known.is_some_and(|pod| pod.row.pod().and_then(|row| row.node.as_deref()) == Some(&node.name));
-            if !here {
-                found.push(format!("{} runs {uid}, which nobody wants there", node.name));
-            }
-        }
-    }
-    found
-}
-
-fn expect_pods(pods: &[&Arc<Object>], app: &str, wanted: u64, found: &mut Vec<String>) {
-    let of_app = pods.iter().filter(|pod| pod.labels.get("app").map(|label| &**label) == Some(app));
-    let live = of_app.filter(|pod| pod.row.pod().is_some_and(|row| !row.phase.is_terminal())).collect::<Vec<_>>();
-    let ready = live.iter().filter(|pod| pod.row.pod().is_some_and(|row| row.is_ready())).count() as u64;
-    if ready != wanted || live.len() as u64 != wanted {
-        found.push(format!("{app} has {ready} ready of {} pods, wants {wanted}", live.len()));
-    }
-}
-
-fn pod_unrest(pod: &Arc<Object>, nodes: &[Node]) -> Option<String> {
-    let row = pod.row.pod()?;
-    if pod.is_deleting() {
-        return Some(format!("pod {} is still ending on {:?}", pod.name(), row.node));
-    }
-    let node = row.node.as_deref().and_then(|name| nodes.iter().find(|node| node.name == name));
-    match (row.phase, node) {
-        (Phase::Pending, _) => Some(format!("pod {} is still pending on {:?}", pod.name(), row.node)),
-        (Phase::Running, Some(node)) if row.is_ready() && !node.runtime.pods().any(|uid| uid == pod.uid) => {
-            Some(format!("pod {} is said to be ready and does not run", pod.name()))
-        }
-        _ => None,
-    }
 }

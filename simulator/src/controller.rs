@@ -41,12 +41,11 @@ pub(crate) struct SimulatedController {
     core: Option<Controller>,
     durable: BTreeMap<Key, Arc<Object>>,
     revision: u64,
-    sessions: BTreeMap<String, coracle_model::SessionNumber>,
 }
 
 impl SimulatedController {
     pub(crate) const fn new() -> Self {
-        Self { core: None, durable: BTreeMap::new(), revision: 0, sessions: BTreeMap::new() }
+        Self { core: None, durable: BTreeMap::new(), revision: 0 }
     }
 
     pub(crate) const fn is_up(&self) -> bool {
@@ -62,11 +61,16 @@ impl SimulatedController {
         let view = View::new(self.revision, self.durable.values().cloned());
         let identity = Identity { cluster: ClusterId(1), artifact_key: [7; 32], entropy: chance.next() };
         self.core = Some(Controller::new(view, identity, clock(now)));
-        self.sessions.clear();
     }
 
     pub(crate) fn crash(&mut self) {
         self.core = None;
+    }
+
+    /// What a store must never do; for the tests of the checkers.
+    #[cfg(test)]
+    pub(crate) fn lose(&mut self, key: &Key) {
+        self.durable.remove(key);
     }
 
     pub(crate) fn request(&mut self, now: u64, ticket: Ticket, request: Request) {
@@ -94,11 +98,12 @@ impl SimulatedController {
         }
     }
 
-    /// One batch; `crash` says whether and where the power fails in it.
+    /// One batch; `crash` says whether and where the power fails in it. The power waits for a batch that is not empty.
     pub(crate) fn turn(&mut self, now: u64, crash: Option<Crash>) -> Turn {
         let mut turn = Turn::default();
         let Some(core) = &mut self.core else { return turn };
         let stage = core.settle(clock(now));
+        let crash = crash.filter(|_| !stage.changes.is_empty());
         if crash == Some(Crash::BeforeCommit) {
             self.crash();
             return turn;

@@ -15,7 +15,11 @@ mod checkers;
 mod controller;
 mod network;
 mod node;
+mod promises;
+mod rest;
 mod runtime;
+#[cfg(test)]
+mod tests;
 mod users;
 mod world;
 

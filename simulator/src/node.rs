@@ -6,11 +6,15 @@ use coracle_agent_core::{Agent, Effect, Identity, Input, Remembered, RuntimeEven
 use coracle_lifecycle::Exit;
 use coracle_model::{BootId, Digest, InstanceId, Limits, Millis, NodeFacts, ResourceAmounts, SessionNumber};
 use coracle_wire::artifact::ArtifactManifest;
+use coracle_wire::topic::NodeTopic;
 use coracle_wire::up::{Death, Up};
 
 use crate::chance::Chance;
 use crate::network::{Agenda, Happening, Weather};
 use crate::runtime::Runtime;
+
+/// How long after its time a birth may still come.
+const LATEST_BIRTH_MS: u64 = 30_000;
 
 /// What survives a crash.
 #[derive(Debug, Default)]
@@ -35,10 +39,33 @@ pub(crate) struct Node {
     pub(crate) connected: Option<SessionNumber>,
     /// No message passes, and connecting fails.
     pub(crate) cut_off: bool,
-    clock_offset: u64,
+    clock: Clock,
     pulling: BTreeMap<Digest, (String, Digest)>,
     /// Why the core wanted its program to end; never expected here.
     pub(crate) quit: Option<String>,
+}
+
+/// A node's own clock, which began at another time than the world's and runs at another rate.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    offset_ms: u64,
+    /// Its milliseconds in 1000 of the world's.
+    rate: u64,
+}
+
+impl Clock {
+    fn of(chance: &mut Chance) -> Self {
+        Self { offset_ms: chance.below(1_000_000), rate: 990 + chance.below(21) }
+    }
+
+    const fn at(self, world_ms: u64) -> Millis {
+        Millis(self.offset_ms + world_ms * self.rate / 1000)
+    }
+
+    /// The first world time at which this clock has come to `at`.
+    const fn world_ms(self, at: Millis) -> u64 {
+        (at.0.saturating_sub(self.offset_ms) * 1000).div_ceil(self.rate)
+    }
 }
 
 /// What a node's effects may touch.
@@ -61,7 +88,7 @@ impl Node {
             boot: 0,
             connected: None,
             cut_off: false,
-            clock_offset: 0,
+            clock: Clock { offset_ms: 0, rate: 1000 },
             pulling: BTreeMap::new(),
             quit: None,
         }
@@ -74,14 +101,14 @@ impl Node {
     /// The agent starts on what its disk remembers.
     pub(crate) fn start(&mut self, outside: &mut Outside<'_>) {
         self.boot += 1;
-        self.clock_offset = outside.chance.below(1_000_000);
+        self.clock = Clock::of(outside.chance);
         let identity = Identity {
             instance: InstanceId(1 + self.number as u128),
             boot: BootId(u128::from(self.boot)),
             facts: self.facts(),
             seed: outside.chance.next(),
         };
-        let now = self.clock(outside.now);
+        let now = self.clock.at(outside.now);
         self.agent = Some(Agent::new(identity, Limits::LINUX, self.disk.remembered.clone(), now));
         let delay = 1 + outside.chance.below(500);
         outside.agenda.at(outside.now + delay, Happening::Connect { node: self.number });
@@ -147,7 +174,7 @@ impl Node {
 
     /// When the core wants to be asked again, in world time.
     pub(crate) fn wake_at(&self) -> Option<u64> {
-        Some(self.agent.as_ref()?.wake_at()?.0.saturating_sub(self.clock_offset))
+        Some(self.clock.world_ms(self.agent.as_ref()?.wake_at()?))
     }
 
     pub(crate) fn tick(&mut self, outside: &mut Outside<'_>) {
@@ -156,12 +183,8 @@ impl Node {
         }
     }
 
-    fn clock(&self, now: u64) -> Millis {
-        Millis(now + self.clock_offset)
-    }
-
     fn input(&mut self, input: Input, outside: &mut Outside<'_>) {
-        let now = self.clock(outside.now);
+        let now = self.clock.at(outside.now);
         if let Some(agent) = &mut self.agent {
             agent.handle(now, input);
         }
@@ -171,7 +194,7 @@ impl Node {
     fn perform(&mut self, outside: &mut Outside<'_>) {
         while let Some(effect) = self.agent.as_mut().and_then(Agent::poll_effect) {
             if let Some(answer) = self.perform_one(effect, outside) {
-                let now = self.clock(outside.now);
+                let now = self.clock.at(outside.now);
                 if let Some(agent) = &mut self.agent {
                     agent.handle(now, answer);
                 }
@@ -181,12 +204,7 @@ impl Node {
 
     fn perform_one(&mut self, effect: Effect, outside: &mut Outside<'_>) -> Option<Input> {
         match effect {
-            Effect::Publish { payload, .. } => {
-                if self.connected.is_some() && !self.cut_off {
-                    let message = Happening::Up { node: self.number, payload };
-                    outside.agenda.send(outside.now, outside.weather, outside.chance, &message);
-                }
-            }
+            Effect::Publish { topic, payload } => self.publish(topic, payload, outside),
             Effect::Reconnect => {
                 self.connected = None;
                 outside.agenda.at(outside.now + 100, Happening::Connect { node: self.number });
@@ -223,6 +241,19 @@ impl Node {
             | Effect::StreamEnd(_) => {}
         }
         None
+    }
+
+    fn publish(&self, topic: NodeTopic, payload: Vec<u8>, outside: &mut Outside<'_>) {
+        if self.connected.is_none() || self.cut_off {
+            return;
+        }
+        let message = Happening::Up { node: self.number, payload };
+        outside.agenda.send(outside.now, outside.weather, outside.chance, &message);
+        // A birth may also come once more long after, when its session is over.
+        if topic == NodeTopic::Birth && outside.chance.per_mille(outside.weather.doubling) {
+            let delay = outside.chance.below(LATEST_BIRTH_MS);
+            outside.agenda.at(outside.now + delay, message);
+        }
     }
 
     fn begin(&mut self, image: String, manifest: &ArtifactManifest) -> Input {

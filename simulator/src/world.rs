@@ -5,11 +5,16 @@ use std::fmt;
 use coracle_controller_core::controller::Ticket;
 use coracle_wire::down::Down;
 
+#[cfg(test)]
+use coracle_controller_core::{Key, Kind};
+
 use crate::chance::Chance;
 use crate::checkers::{self, Judge, Violation};
 use crate::controller::{Crash, SimulatedController, Turn};
 use crate::network::{Agenda, Happening, Weather};
 use crate::node::{Node, Outside};
+use crate::promises::Promises;
+use crate::rest;
 use crate::users;
 
 /// The longest time between two steps of faults.
@@ -51,6 +56,11 @@ pub(crate) struct World<'a> {
     controller: SimulatedController,
     nodes: Vec<Node>,
     judge: Judge,
+    promises: Promises,
+    /// The broker is a process of its own, and lives on when the controller crashes.
+    broker_is_apart: bool,
+    /// How the controller crashes in its next batch.
+    crash: Option<Crash>,
     next_ticket: Ticket,
     report: Report,
     trace: &'a mut dyn FnMut(&str),
@@ -78,6 +88,9 @@ impl<'a> World<'a> {
             controller: SimulatedController::new(),
             nodes: (0..count).map(Node::new).collect(),
             judge: Judge::default(),
+            promises: Promises::default(),
+            broker_is_apart: chance.per_mille(300),
+            crash: None,
             next_ticket: 0,
             report,
             trace,
@@ -102,6 +115,7 @@ impl<'a> World<'a> {
     pub(crate) fn heal(&mut self) -> Result<(), Violation> {
         self.say("everything heals");
         self.weather = Weather::FAIR;
+        self.crash = None;
         self.agenda.at(self.now + 1, Happening::ControllerStarts);
         for node in 0..self.nodes.len() {
             self.agenda.at(self.now + 1, Happening::AgentStarts { node });
@@ -114,7 +128,8 @@ impl<'a> World<'a> {
     pub(crate) fn converge(&mut self, limit_ms: u64) -> Result<(), Violation> {
         let deadline = self.now + limit_ms;
         loop {
-            let unrest = checkers::unrest(self.controller.durable(), &self.nodes);
+            self.promises.check(self.controller.durable()).map_err(|what| self.violation(what))?;
+            let unrest = rest::unrest(self.controller.durable(), &self.nodes);
             if unrest.is_empty() {
                 return Ok(());
             }
@@ -134,6 +149,14 @@ impl<'a> World<'a> {
             }
         }
         self.report
+    }
+
+    /// What no store may do: an object that was acknowledged is gone after a restart.
+    #[cfg(test)]
+    pub(crate) fn lose(&mut self, kind: Kind) -> Option<Key> {
+        let key = self.controller.durable().keys().find(|key| key.kind == kind).cloned()?;
+        self.controller.lose(&key);
+        Some(key)
     }
 
     fn trouble(&mut self) {
@@ -156,25 +179,26 @@ impl<'a> World<'a> {
             }
             164..=171 => self.with_node(node, Node::break_link),
             172..=174 if self.controller.is_up() => {
-                let crash = if self.chance.per_mille(500) { Crash::BeforeCommit } else { Crash::AfterCommit };
-                self.say(&format!("the controller crashes: {crash:?}"));
-                self.report.crashes += 1;
-                let turn = self.controller.turn(self.now, Some(crash));
-                self.controller.crash();
-                // What became durable counts, though nobody was told.
-                let _: Result<(), String> = self.judge.batch(&turn.changes);
-                self.lose_broker();
-                self.agenda.at(later.min(self.now + 20_000), Happening::ControllerStarts);
+                self.crash = Some(if self.chance.per_mille(500) { Crash::BeforeCommit } else { Crash::AfterCommit });
+                if self.chance.per_mille(500) {
+                    self.ask();
+                }
             }
             _ => {}
         }
     }
 
-    /// The embedded broker dies with its controller: every session breaks.
-    fn lose_broker(&mut self) {
-        for node in 0..self.nodes.len() {
-            self.with_node(node, Node::break_link);
+    /// An embedded broker dies with its controller, and every session breaks.
+    fn controller_crashed(&mut self, crash: Option<Crash>) {
+        self.say(&format!("the controller crashes: {crash:?}"));
+        self.report.crashes += 1;
+        if !self.broker_is_apart {
+            for node in 0..self.nodes.len() {
+                self.with_node(node, Node::break_link);
+            }
         }
+        let later = self.now + 500 + self.chance.below(20_000);
+        self.agenda.at(later, Happening::ControllerStarts);
     }
 
     fn ask(&mut self) {
@@ -187,6 +211,7 @@ impl<'a> World<'a> {
         self.say(&format!("a user asks: {verb} {:?} {}", wish.kind, wish.name));
         self.next_ticket += 1;
         self.report.requests += 1;
+        self.promises.asked(&wish);
         self.controller.request(self.now, self.next_ticket, wish);
     }
 
@@ -210,13 +235,19 @@ impl<'a> World<'a> {
 
     fn drain(&mut self) -> Result<(), Violation> {
         while let Some(happening) = self.agenda.due(self.now) {
-            self.happen(happening);
+            self.happen(happening)?;
         }
         for node in 0..self.nodes.len() {
             self.with_node(node, Node::tick);
         }
-        let turn = self.controller.turn(self.now, None);
-        self.release(turn)
+        let was_up = self.controller.is_up();
+        let turn = self.controller.turn(self.now, self.crash);
+        self.release(turn)?;
+        if was_up && !self.controller.is_up() {
+            let crash = self.crash.take();
+            self.controller_crashed(crash);
+        }
+        Ok(())
     }
 
     fn release(&mut self, turn: Turn) -> Result<(), Violation> {
@@ -224,15 +255,22 @@ impl<'a> World<'a> {
             self.report.batches += 1;
             self.report.changes += turn.changes.len() as u64;
             self.judge.batch(&turn.changes).map_err(|what| self.violation(what))?;
+            self.promises.batch(&turn.changes).map_err(|what| self.violation(what))?;
             checkers::capacity(self.controller.durable()).map_err(|what| self.violation(what))?;
         }
-        checkers::runs(&self.nodes).map_err(|what| self.violation(what))?;
+        self.judge.runs(&self.nodes).map_err(|what| self.violation(what))?;
         for (_, answer) in turn.answers {
-            if let Err(error) = answer {
-                self.report.refused += 1;
-                self.say(&format!("refused: {error}"));
-                if error.code >= 500 {
-                    return Err(self.violation(format!("the API failed: {error}")));
+            match answer {
+                Ok(answer) => {
+                    self.promises.answered(&answer);
+                    self.promises.check(self.controller.durable()).map_err(|what| self.violation(what))?;
+                }
+                Err(error) => {
+                    self.report.refused += 1;
+                    self.say(&format!("refused: {error}"));
+                    if error.code >= 500 {
+                        return Err(self.violation(format!("the API failed: {error}")));
+                    }
                 }
             }
         }
@@ -251,7 +289,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: Happening) -> Result<(), Violation> {
         match happening {
             Happening::Up { node, payload } => {
                 let name = self.nodes[node].name.clone();
@@ -263,7 +301,7 @@ impl<'a> World<'a> {
                 self.with_node(node, |node, outside| node.down(session, payload, outside));
             }
             Happening::Connect { node } => {
-                let broker_is_up = self.controller.is_up();
+                let broker_is_up = self.broker_is_apart || self.controller.is_up();
                 self.with_node(node, |node, outside| node.connect(broker_is_up, outside));
             }
             Happening::Started { node, run, boot } => {
@@ -281,6 +319,7 @@ impl<'a> World<'a> {
             Happening::ControllerStarts => {
                 if !self.controller.is_up() {
                     self.say("the controller starts");
+                    self.promises.check(self.controller.durable()).map_err(|what| self.violation(what))?;
                     self.controller.start(self.now, &mut self.chance);
                 }
             }
@@ -290,6 +329,7 @@ impl<'a> World<'a> {
                 self.with_node(node, Node::break_link);
             }
         }
+        Ok(())
     }
 
     fn with_node(&mut self, node: usize, act: impl FnOnce(&mut Node, &mut Outside<'_>)) {

@@ -2,9 +2,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seeds that found something once stay here, beside a plain row of numbers.
-const SEEDS: std::ops::Range<u64> = 0..24;
-const FRESH: u64 = 8;
+/// A plain row of numbers.
+const SEEDS: std::ops::Range<u64> = 0..12;
+/// Seeds that found something once stay here.
+const FOUND: &[u64] = &[
+    // An acknowledgement covered an earlier report that was lost: pods never ended, or never became ready.
+    41, 44, 52, 54, 80, 81,
+];
+const FRESH: u64 = 6;
 const STEPS: u64 = 1500;
 
 fn check(seed: u64) -> coracle_simulator::Report {
@@ -19,7 +24,7 @@ fn check(seed: u64) -> coracle_simulator::Report {
 #[test]
 fn fixed_seeds_are_safe_and_come_to_rest() {
     // LIF-01, SAF-01, SAF-05, SAF-08, DEP-02
-    for seed in SEEDS {
+    for seed in SEEDS.chain(FOUND.iter().copied()) {
         let _report = check(seed);
     }
 }

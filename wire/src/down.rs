@@ -116,7 +116,7 @@ pub struct Delta {
     pub removes: Vec<PodUid>,
 }
 
-/// Reports up to this one need not be sent again.
+/// This report need not be sent again. Says nothing of earlier ones, which may have been lost on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ack {
     /// The session.

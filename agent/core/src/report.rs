@@ -112,12 +112,10 @@ impl Reports {
         self.due_at = Some(now + GATHER_MS);
     }
 
-    /// Reports up to this one are durable.
+    /// This report is durable; that says nothing of those before it, any of which may have been lost.
     pub(crate) fn acknowledged(&mut self, sequence: u64, now: Millis) {
         let was_full = self.sent.len() >= WINDOW;
-        while self.sent.front().is_some_and(|sent| sent.sequence <= sequence) {
-            self.sent.pop_front();
-        }
+        self.sent.retain(|sent| sent.sequence != sequence);
         if was_full && self.has_news() {
             self.wait_until(now);
         }

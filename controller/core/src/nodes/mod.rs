@@ -32,7 +32,7 @@ use crate::store::{Action, Change};
 use crate::view::View;
 
 use leases::Leases;
-use session::Session;
+use session::{Heard, Session};
 
 /// How many messages may be lost in a row before a node is asked to begin again; a bound on nothing else.
 const MAX_EVENTS_PER_REPORT: usize = 1024;
@@ -134,6 +134,9 @@ impl Nodes {
             self.downs.push((node.to_owned(), Down::Refuse(Refuse { instance: birth.instance, reason })));
             return Plan::default();
         }
+        if self.is_overtaken(node, &birth, now) {
+            return Plan::default();
+        }
         let repeated = self.sessions.get(node).is_some_and(|session| session.is(birth.instance, birth.session));
         self.leases.renew(node, now.mono);
         let welcome = Welcome {
@@ -152,7 +155,6 @@ impl Nodes {
         } else {
             self.sessions.insert(node.to_owned(), Session::new(&birth, now));
         }
-        self.dirty.entry(node.to_owned()).or_default();
         plan
     }
 
@@ -167,11 +169,22 @@ impl Nodes {
         }
         let session = self.sessions.get(node)?;
         if session.instance == birth.instance {
-            // An old birth that was delivered late.
             return None;
         }
-        let alive = session.is_open() && now.mono.since(self.leases.renewed_at(node)) < LEASE_MS;
-        alive.then(|| format!("another agent holds the node name \"{node}\"; give this one another --node"))
+        self.is_alive(node, session, now)
+            .then(|| format!("another agent holds the node name \"{node}\"; give this one another --node"))
+    }
+
+    /// Whether a birth comes after that of a later session, which goes on. Numbers that begin anew, because a data
+    /// directory was put back, are taken once that session is silent.
+    fn is_overtaken(&self, node: &str, birth: &Birth, now: Now) -> bool {
+        self.sessions.get(node).is_some_and(|session| {
+            session.instance == birth.instance && birth.session < session.number && self.is_alive(node, session, now)
+        })
+    }
+
+    fn is_alive(&self, node: &str, session: &Session, now: Now) -> bool {
+        session.is_open() && now.mono.since(self.leases.renewed_at(node)) < LEASE_MS
     }
 
     /// The open session with this number. Words of older ones are ignored, those of unknown ones are answered.
@@ -211,11 +224,14 @@ impl Nodes {
     fn report(&mut self, view: &View, now: Now, node: &str, report: Report) -> Plan {
         let Some(session) = self.session_of(node, report.session, now) else { return Plan::default() };
         session.applied(report.applied, now.mono);
-        let fresh = session.heard_report(report.sequence);
+        let heard = session.heard_report(report.sequence);
         let offset = session.wall_offset_ms;
-        let ack = Down::Ack(Ack { session: report.session, sequence: report.sequence });
-        self.downs.push((node.to_owned(), ack));
-        if !fresh {
+        // One that was overtaken is not acknowledged: what it said is said again, as it is then.
+        if heard != Heard::Overtaken {
+            let ack = Down::Ack(Ack { session: report.session, sequence: report.sequence });
+            self.downs.push((node.to_owned(), ack));
+        }
+        if heard != Heard::New {
             return Plan::default();
         }
         if self.begin_anew_unless_ready(view, node, report.session) {
@@ -253,6 +269,8 @@ impl Nodes {
         for (node, session) in &mut self.sessions {
             if session.resend_at().is_some_and(|at| at <= now.mono) {
                 session.restart_sync();
+            }
+            if session.needs_sync && session.is_open() {
                 self.dirty.entry(node.clone()).or_default();
             }
         }

@@ -19,6 +19,17 @@ enum Link {
     Closed,
 }
 
+/// Where a report stands among those of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Newer than all before it.
+    New,
+    /// The newest, once more.
+    Again,
+    /// A newer one came first.
+    Overtaken,
+}
+
 /// What a node was sent of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
@@ -105,7 +116,11 @@ impl Session {
         if self.applied >= self.sequence {
             self.unconfirmed_since = None;
         }
-        self.link = Link::Open;
+        if !self.is_open() {
+            // It was thought gone, and what changed since was not sent to it.
+            self.link = Link::Open;
+            self.restart_sync();
+        }
     }
 
     /// When the whole set is to be sent again, because the last one was not confirmed.
@@ -113,13 +128,14 @@ impl Session {
         self.unconfirmed_since.filter(|_| self.is_open()).map(|since| since + Nodes::RESEND_MS)
     }
 
-    /// Whether a report is newer than all before it.
-    pub(super) const fn heard_report(&mut self, sequence: u64) -> bool {
-        let fresh = sequence > self.last_report;
-        if fresh {
-            self.last_report = sequence;
+    /// Where a report stands among those before it.
+    pub(super) const fn heard_report(&mut self, sequence: u64) -> Heard {
+        if sequence < self.last_report {
+            return Heard::Overtaken;
         }
-        fresh
+        let heard = if sequence == self.last_report { Heard::Again } else { Heard::New };
+        self.last_report = sequence;
+        heard
     }
 
     /// Pods that the node cannot start for want of a config map or secret.

@@ -207,6 +207,50 @@ fn a_report_becomes_a_status_once_and_is_acknowledged_twice() {
 }
 
 #[test]
+fn a_report_that_was_overtaken_is_said_again() {
+    // The simulator's seed 5: an acknowledgement of the newer report took the older one for heard, and the end of a
+    // deleted pod was lost.
+    let mut fixture = Fixture::new();
+    fixture.pod(&json!({"metadata": {"deletionTimestamp": "2026-11-21T03:41:00Z", "deletionGracePeriodSeconds": 30}}));
+    let _ = fixture.hear(0, birth(1, 1));
+    let _ = fixture.downs(0);
+    let _ = fixture.hear(2000, report(1, 2, &[]));
+    let late = fixture.hear(2001, report(1, 1, &[status(Phase::Failed, true)]));
+    assert!(late.writes.is_empty(), "what it says may be older than what the other said");
+    let acks: Vec<_> = fixture.downs(2001).into_iter().filter(|down| matches!(down, Down::Ack(_))).collect();
+    assert!(matches!(&acks[..], [Down::Ack(ack)] if ack.sequence == 2), "{acks:?}");
+    let again = fixture.hear(7000, report(1, 3, &[status(Phase::Failed, true)]));
+    assert!(again.writes.iter().any(|write| matches!(write, Write::Remove { .. })), "TRM-06");
+}
+
+#[test]
+fn a_birth_that_was_overtaken_ends_no_session() {
+    let mut fixture = Fixture::new();
+    let _ = fixture.hear(0, birth(2, 1));
+    let _ = fixture.downs(0);
+    let _ = fixture.hear(10, birth(1, 1));
+    assert!(fixture.downs(10).is_empty());
+    let _ = fixture.hear(20, Up::Lease(Lease { session: SessionNumber(2), applied: 1 }));
+    assert!(fixture.downs(20).is_empty(), "session 2 goes on");
+    // Numbers that began anew are taken once the later session is over.
+    let _ = fixture.hear(30, Up::Death(Death { session: SessionNumber(2) }));
+    let _ = fixture.hear(40, birth(1, 1));
+    assert!(matches!(&fixture.downs(40)[..], [Down::Welcome(_), Down::Sync(_)]));
+}
+
+#[test]
+fn a_session_that_was_thought_gone_is_sent_everything() {
+    let mut fixture = Fixture::new();
+    let _ = fixture.hear(0, birth(1, 1));
+    let _ = fixture.downs(0);
+    let _ = fixture.hear(10, Up::Death(Death { session: SessionNumber(1) }));
+    fixture.pod(&json!({}));
+    assert!(fixture.downs(20).is_empty(), "nobody is there to hear it");
+    let _ = fixture.hear(30, Up::Lease(Lease { session: SessionNumber(1), applied: 1 }));
+    assert!(matches!(&fixture.downs(30)[..], [Down::Sync(sync)] if sync.pods.len() == 1));
+}
+
+#[test]
 fn restarts_are_counted_through_the_restart_of_an_agent() {
     // LIF-02
     let mut fixture = Fixture::new();
