@@ -6,7 +6,7 @@
 //! `wire`).
 //! *Tested:* tables beside each rule, scenarios of whole rollouts, and the simulator.
 //!
-//! The way of a manifest: [`request`] → [`admission`] → [`write`] (into the staged [`view`]) → [`reconcile`] →
+//! The way of a manifest: [`request`] → [`admission`] → [`mod@write`] (into the staged [`view`]) → [`reconcile`] →
 //! [`schedule`] → [`nodes`] (dispatch down, ingest up). [`controller`] turns that crank until nothing moves, and hands
 //! out one batch. Everything that reads the API's side of it (patches, selectors, tables, discovery) is pure as well
 //! and lives beside it.

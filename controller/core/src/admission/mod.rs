@@ -6,7 +6,7 @@
 //! *Tested:* tables beside each rule; lists of bad manifests in `tests/`.
 //!
 //! One file a kind, listed in [`rules`]. What this build cannot do yet is refused with its path in
-//! `not_in_this_build`, never ignored in silence (POD-14). The way of an object: [`decode`] when it comes from a user,
+//! `not_in_this_build`, never ignored in silence (POD-14). The way of an object: [`decode()`] when it comes from a user,
 //! then [`create`] or [`update`].
 
 mod decode;

@@ -4,8 +4,8 @@
 //! *Must never know:* a kind's fields beyond what a path needs (logs and proxy of pods); how anything is decided.
 //! *Tested:* paths, queries and negotiation by tables here; everything else end to end with real `kubectl`.
 //!
-//! A request is taken in [`serve`], its path read in [`route`], its user found in [`authenticate`], and then one of
-//! [`read`], [`watch`], [`write`], [`log`], [`proxy`], [`documents`] or [`push`] answers.
+//! A request is taken in [`mod@serve`], its path read in [`route`], its user found in [`authenticate`], and then one of
+//! [`read`], [`watch`], [`mod@write`], [`log`], [`proxy`], [`documents`] or [`push`] answers.
 
 mod accept;
 mod authenticate;

@@ -5,7 +5,7 @@
 //! *Tested:* transcripts of rollouts, tables of the arithmetic, a property for DEP-02.
 //!
 //! A plan goes down this list and stops at the first step that wants something written; the write wakes it again:
-//! [claim sets](super::claim), note a pause, bring the new set's [revision](revision) up to date, [scale](scale) what a
+//! [claim sets](super::claim), note a pause, bring the new set's [revision] up to date, [scale] what a
 //! changed `replicas` asks for, take a step of the rollout ([`rolling`], [`recreate`]), [clean up](cleanup), and say
 //! how it stands ([`status`]).
 
