@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use coracle_controller_core::request::{Answer, Outcome};
 use coracle_controller_core::store::Action;
 use coracle_controller_core::{Change, Kind, Object};
 use serde_json::{Value, json};
 
 use crate::checkers::{self, Judge};
+use crate::promises::Promises;
 use crate::rest;
 use crate::world::World;
 
@@ -91,6 +93,21 @@ fn a_pod_that_waits_while_there_is_room_is_no_rest() {
 
 fn object_of(node: &Value) -> Arc<Object> {
     object(Kind::NODE, 1, node.clone())
+}
+
+#[test]
+fn an_object_that_nobody_deleted_may_not_go() {
+    let node = json!({"metadata": {"name": "node-0", "uid": "00000000-0000-4000-8000-000000000001"}});
+    let durable = [object_of(&node)].map(|it| (it.key.clone(), it)).into_iter().collect();
+    let gone = |more: &Value| {
+        let mut promises = Promises::default();
+        promises.answered(&Answer { outcome: Outcome::Created(pod(2, &json!({}))), warnings: Vec::new() });
+        promises.batch(&[Change { action: Action::Deleted, ..change(pod(3, more)) }], &durable, &[])
+    };
+    assert!(gone(&json!({})).expect_err("a violation").contains("nobody deleted it"));
+    // SAF-02, SAF-03
+    assert_eq!(gone(&json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}})), Ok(()));
+    assert_eq!(gone(&json!({"spec": {"nodeName": "node-that-was-deleted"}})), Ok(()));
 }
 
 #[test]

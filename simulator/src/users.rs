@@ -32,6 +32,11 @@ pub(crate) fn wish(chance: &mut Chance) -> Request {
     }
 }
 
+/// Somebody deletes the Node of an agent that may well be alive.
+pub(crate) fn forget_node(name: &str) -> Request {
+    Request { namespace: String::new(), ..request(Kind::NODE, name, Verb::Delete(DeleteOptions::default())) }
+}
+
 fn request(kind: Kind, name: &str, verb: Verb) -> Request {
     Request {
         kind,

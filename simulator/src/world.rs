@@ -3,6 +3,7 @@
 use std::fmt;
 
 use coracle_controller_core::controller::Ticket;
+use coracle_controller_core::request::Request;
 use coracle_wire::down::Down;
 
 #[cfg(test)]
@@ -161,9 +162,14 @@ impl<'a> World<'a> {
 
     fn trouble(&mut self) {
         let node = usize::try_from(self.chance.below(self.nodes.len() as u64)).unwrap_or(0);
-        let later = self.now + 500 + self.chance.below(60_000);
+        // Now and then longer than it takes until the pods of a lost node are evicted.
+        let times = if self.chance.per_mille(100) { 8 } else { 1 };
+        let later = self.now + 500 + times * self.chance.below(60_000);
         match self.chance.below(1000) {
-            0..=119 => self.ask(),
+            0..=119 => {
+                let wish = users::wish(&mut self.chance);
+                self.ask(wish);
+            }
             120..=139 => self.weather = Weather::of(&mut self.chance),
             140..=149 => self.weather = Weather::FAIR,
             150..=157 if !self.nodes[node].cut_off => {
@@ -181,9 +187,11 @@ impl<'a> World<'a> {
             172..=174 if self.controller.is_up() => {
                 self.crash = Some(if self.chance.per_mille(500) { Crash::BeforeCommit } else { Crash::AfterCommit });
                 if self.chance.per_mille(500) {
-                    self.ask();
+                    let wish = users::wish(&mut self.chance);
+                    self.ask(wish);
                 }
             }
+            175 => self.ask(users::forget_node(&self.nodes[node].name)),
             _ => {}
         }
     }
@@ -201,11 +209,10 @@ impl<'a> World<'a> {
         self.agenda.at(later, Happening::ControllerStarts);
     }
 
-    fn ask(&mut self) {
+    fn ask(&mut self, wish: Request) {
         if !self.controller.is_up() {
             return;
         }
-        let wish = users::wish(&mut self.chance);
         let verb = format!("{:?}", wish.verb);
         let verb = verb.split('(').next().unwrap_or_default();
         self.say(&format!("a user asks: {verb} {:?} {}", wish.kind, wish.name));
@@ -255,7 +262,8 @@ impl<'a> World<'a> {
             self.report.batches += 1;
             self.report.changes += turn.changes.len() as u64;
             self.judge.batch(&turn.changes).map_err(|what| self.violation(what))?;
-            self.promises.batch(&turn.changes).map_err(|what| self.violation(what))?;
+            let durable = self.controller.durable();
+            self.promises.batch(&turn.changes, durable, &self.nodes).map_err(|what| self.violation(what))?;
             checkers::capacity(self.controller.durable()).map_err(|what| self.violation(what))?;
         }
         self.judge.runs(&self.nodes).map_err(|what| self.violation(what))?;
