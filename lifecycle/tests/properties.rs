@@ -71,6 +71,7 @@ fn pod(number: u8, policy: u8, image: u8, stop: Option<u64>) -> Pod {
         requests: ResourceAmounts::default(),
         config_error: None,
         stdin_eof: false,
+        mounts: Vec::new(),
     };
     Pod {
         uid: PodUid(u128::from(number)),
@@ -80,6 +81,7 @@ fn pod(number: u8, policy: u8, image: u8, stop: Option<u64>) -> Pod {
         termination_grace_ms: 30_000,
         containers: vec![container("a"), container("b")],
         stop: stop.map(|grace_ms| Stop { grace_ms }),
+        volumes: Vec::new(),
     }
 }
 

@@ -231,6 +231,7 @@ impl Stage {
             termination_grace_ms: 30_000,
             containers: Vec::new(),
             stop: None,
+            volumes: Vec::new(),
         };
         for word in rest.split(' ') {
             let (key, value) = word.split_once('=').expect("key=value");
@@ -255,10 +256,11 @@ fn container(name: &str, text: &str) -> Container {
         env: Vec::new(),
         working_dir: None,
         ports: Vec::new(),
-        limits: ResourceAmounts { cpu_millis: 0, memory_bytes: 65_536 },
+        limits: ResourceAmounts { cpu_millis: 0, memory_bytes: 65_536, storage_bytes: 0 },
         requests: ResourceAmounts::default(),
         config_error: None,
         stdin_eof: false,
+        mounts: Vec::new(),
     };
     for part in parts {
         match part {

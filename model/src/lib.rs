@@ -18,8 +18,10 @@ pub mod time;
 pub mod quantity;
 
 pub mod pod;
+pub mod volume;
 
 pub mod status;
+pub mod usage;
 
 pub mod event;
 
@@ -36,3 +38,5 @@ pub use status::{
     Condition, ConditionKind, ConditionStatus, ContainerState, ContainerStatus, Phase, PodStatus, Terminated,
 };
 pub use time::Millis;
+pub use usage::{ContainerUsage, NodeUsage};
+pub use volume::{Volume, VolumeFile, VolumeMount, VolumeSource};

@@ -27,6 +27,8 @@ pub struct NodeFacts {
     pub capacity: ResourceAmounts,
     /// `status.allocatable`
     pub allocatable: ResourceAmounts,
+    /// The interfaces that guests may import here, with their versions, in order: `wasi:cli/environment@0.2`.
+    pub interfaces: Vec<String>,
     /// `status.capacity.pods`
     pub max_pods: u32,
     /// `status.nodeInfo.kubeletVersion`: the agent's version.

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::id::PodUid;
+use crate::volume::{Volume, VolumeMount};
 
 /// A pod that is bound to this node, as the desired set holds it. Everything is resolved: environment values are
 /// literal, `$(VAR)` is expanded, defaults are filled in.
@@ -25,6 +26,8 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// Set once the pod is to end; never cleared (TRM-01).
     pub stop: Option<Stop>,
+    /// `spec.volumes`, in their order (VOL-01).
+    pub volumes: Vec<Volume>,
 }
 
 /// The pod was deleted: its containers are to end.
@@ -62,6 +65,8 @@ pub struct Container {
     /// The annotation `coracle.dev/stdin-eof: now`: standard input is at its end from the start, instead of staying
     /// open until termination.
     pub stdin_eof: bool,
+    /// `volumeMounts`, in their order.
+    pub mounts: Vec<VolumeMount>,
 }
 
 /// One literal environment variable.
@@ -73,13 +78,15 @@ pub struct EnvVar {
     pub value: String,
 }
 
-/// Amounts of the two resources that every node has.
+/// Amounts of the resources that every node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceAmounts {
     /// `cpu` in thousandths of a core.
     pub cpu_millis: u64,
     /// `memory` in bytes.
     pub memory_bytes: u64,
+    /// `ephemeral-storage` in bytes: what a pod may write to its node's disk.
+    pub storage_bytes: u64,
 }
 
 /// `spec.restartPolicy` (LIF-04).

@@ -281,7 +281,7 @@ impl Node {
     }
 
     fn facts(&self) -> NodeFacts {
-        let amounts = ResourceAmounts { cpu_millis: 1000, memory_bytes: 1 << 30 };
+        let amounts = ResourceAmounts { cpu_millis: 1000, memory_bytes: 1 << 30, storage_bytes: 1 << 33 };
         NodeFacts {
             arch: "arm64".to_owned(),
             os: "linux".to_owned(),
@@ -291,6 +291,7 @@ impl Node {
             labels: Vec::new(),
             capacity: amounts,
             allocatable: amounts,
+            interfaces: Vec::new(),
             max_pods: 20,
             agent_version: "simulated".to_owned(),
             kernel: String::new(),

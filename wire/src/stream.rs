@@ -27,6 +27,9 @@ pub enum StreamTarget {
     Logs(LogsRequest),
     /// One HTTP request to a guest's handler; its body follows as [`StreamData`], its end as [`StreamEnd`].
     Http(HttpRequest),
+    /// What the containers of the node use now: after the head one [`coracle_model::NodeUsage`] in postcard, in
+    /// pieces like everything else.
+    Usage,
 }
 
 /// `GET /log`.

@@ -256,6 +256,7 @@ mod tests {
             termination_grace_ms: 30_000,
             containers: Vec::new(),
             stop: None,
+            volumes: Vec::new(),
         };
         Remembered { pinned: Some((ClusterId(1), [2; 32])), sequence: 3, pods: vec![pod], finished: Vec::new() }
     }

@@ -17,10 +17,11 @@ const RESERVED_CPU_MILLIS: u64 = 50;
 pub fn read(zone: String, labels: Vec<(String, String)>) -> NodeFacts {
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
     let memory_bytes = memory_total(&text("/proc/meminfo"));
-    let capacity = ResourceAmounts { cpu_millis: cores * 1000, memory_bytes };
+    let capacity = ResourceAmounts { cpu_millis: cores * 1000, memory_bytes, storage_bytes: 0 };
     let allocatable = ResourceAmounts {
         cpu_millis: capacity.cpu_millis.saturating_sub(RESERVED_CPU_MILLIS),
         memory_bytes: memory_bytes - RESERVED_MEMORY_BYTES.min(memory_bytes / 8),
+        storage_bytes: 0,
     };
     NodeFacts {
         arch: architecture(std::env::consts::ARCH).to_owned(),
@@ -31,6 +32,7 @@ pub fn read(zone: String, labels: Vec<(String, String)>) -> NodeFacts {
         labels,
         capacity,
         allocatable,
+        interfaces: Vec::new(),
         max_pods: MAX_PODS,
         agent_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
         kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),

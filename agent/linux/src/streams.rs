@@ -62,6 +62,9 @@ impl Streams {
                 let output = self.logs.find(request.uid, &request.container, request.previous);
                 (tokio::spawn(serve_logs(voice, request, output)), None)
             }
+            (None, StreamTarget::Usage) => {
+                (tokio::spawn(voice.end(Some("this agent does not measure usage".to_owned()))), None)
+            }
             (None, StreamTarget::Http(request)) => {
                 let listener = runtime.listener(request.uid, request.port);
                 let (sender, pieces) = mpsc::channel(MAX_WAITING_PIECES);

@@ -155,6 +155,7 @@ impl NodeRow {
             allocatable: ResourceAmounts {
                 cpu_millis: cpu_millis(&allocatable["cpu"]),
                 memory_bytes: units(&allocatable["memory"]),
+                storage_bytes: units(&allocatable["ephemeral-storage"]),
             },
             max_pods: u32::try_from(units(&allocatable["pods"])).unwrap_or(u32::MAX),
             taints: taints

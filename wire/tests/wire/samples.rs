@@ -3,7 +3,7 @@
 use coracle_model::{
     BootId, ClusterId, Condition, ConditionKind, ConditionStatus, Container, ContainerState, ContainerStatus, Digest,
     EnvVar, InstanceId, Millis, NodeFacts, Phase, Pod, PodEvent, PodStatus, PodUid, PullPolicy, ResourceAmounts,
-    RestartPolicy, SessionNumber, Stop, Terminated,
+    RestartPolicy, SessionNumber, Stop, Terminated, Volume, VolumeFile, VolumeMount, VolumeSource,
 };
 use coracle_wire::Item;
 use coracle_wire::artifact::{ArtifactManifest, ArtifactRefusal, ArtifactReply, ArtifactRequest, Block, BlockRequest};
@@ -91,6 +91,10 @@ pub(crate) fn down() -> Vec<(&'static str, Down)> {
             "down-stream-open-http",
             Down::StreamOpen(StreamOpen { session: SESSION, id: 10, credit: 262_144, target: http() }),
         ),
+        (
+            "down-stream-open-usage",
+            Down::StreamOpen(StreamOpen { session: SESSION, id: 11, credit: 262_144, target: StreamTarget::Usage }),
+        ),
         ("down-stream-data", Down::StreamData(StreamData { id: 10, bytes: b"{}".to_vec() })),
         ("down-stream-credit", Down::StreamCredit(StreamCredit { id: 9, bytes: 32_768 })),
         ("down-stream-end", Down::StreamEnd(StreamEnd { id: 10, error: None })),
@@ -98,7 +102,7 @@ pub(crate) fn down() -> Vec<(&'static str, Down)> {
 }
 
 pub(crate) fn birth() -> Birth {
-    let amounts = |cpu_millis, memory_bytes| ResourceAmounts { cpu_millis, memory_bytes };
+    let amounts = |cpu_millis, memory_bytes| ResourceAmounts { cpu_millis, memory_bytes, storage_bytes: 1 << 33 };
     Birth {
         session: SESSION,
         instance: InstanceId(5),
@@ -115,6 +119,7 @@ pub(crate) fn birth() -> Birth {
             labels: vec![("camera".to_owned(), "yes".to_owned())],
             capacity: amounts(4000, 1 << 30),
             allocatable: amounts(3800, 1 << 29),
+            interfaces: vec!["wasi:cli/environment@0.2".to_owned()],
             max_pods: 1000,
             agent_version: "0.1.0".to_owned(),
             kernel: "6.12".to_owned(),
@@ -140,12 +145,36 @@ pub(crate) fn pod() -> Pod {
             env: vec![EnvVar { name: "LEVEL".to_owned(), value: "3".to_owned() }],
             working_dir: Some("/data".to_owned()),
             ports: vec![("http".to_owned(), 8080)],
-            limits: ResourceAmounts { cpu_millis: 500, memory_bytes: 1 << 26 },
-            requests: ResourceAmounts { cpu_millis: 100, memory_bytes: 1 << 25 },
+            limits: ResourceAmounts { cpu_millis: 500, memory_bytes: 1 << 26, storage_bytes: 1 << 20 },
+            requests: ResourceAmounts { cpu_millis: 100, memory_bytes: 1 << 25, storage_bytes: 0 },
             config_error: Some("configmap \"settings\" not found".to_owned()),
             stdin_eof: true,
+            mounts: vec![VolumeMount {
+                volume: "settings".to_owned(),
+                path: "/etc/settings".to_owned(),
+                sub_path: String::new(),
+                read_only: true,
+            }],
         }],
         stop: Some(Stop { grace_ms: 5_000 }),
+        volumes: vec![
+            Volume {
+                name: "settings".to_owned(),
+                source: VolumeSource::Files(vec![VolumeFile {
+                    path: "level".to_owned(),
+                    bytes: b"3".to_vec(),
+                    mode: 0o644,
+                }]),
+            },
+            Volume {
+                name: "scratch".to_owned(),
+                source: VolumeSource::EmptyDir { in_memory: true, size_limit_bytes: 1 << 20 },
+            },
+            Volume {
+                name: "keys".to_owned(),
+                source: VolumeSource::Unavailable("secret \"keys\" not found".to_owned()),
+            },
+        ],
     }
 }
 

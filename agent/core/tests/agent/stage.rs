@@ -348,6 +348,7 @@ impl Stage {
             requests: ResourceAmounts::default(),
             config_error: None,
             stdin_eof: false,
+            mounts: Vec::new(),
         };
         let (mut stop, mut restart_policy) = (None, RestartPolicy::Always);
         let mut count = 1;
@@ -368,12 +369,13 @@ impl Stage {
             termination_grace_ms: 30_000,
             containers: vec![container; count],
             stop,
+            volumes: Vec::new(),
         })
     }
 }
 
 pub(crate) fn identity() -> Identity {
-    let amounts = ResourceAmounts { cpu_millis: 4000, memory_bytes: 1 << 30 };
+    let amounts = ResourceAmounts { cpu_millis: 4000, memory_bytes: 1 << 30, storage_bytes: 1 << 33 };
     let facts = NodeFacts {
         arch: "arm64".to_owned(),
         os: "linux".to_owned(),
@@ -383,6 +385,7 @@ pub(crate) fn identity() -> Identity {
         labels: Vec::new(),
         capacity: amounts,
         allocatable: amounts,
+        interfaces: Vec::new(),
         max_pods: 4,
         agent_version: "0".to_owned(),
         kernel: String::new(),

@@ -15,7 +15,7 @@ const GROWS: &[u8] = b"\0asm\x01\0\0\0\
     \x0a\x0e\x01\x0c\0\x03\x40\x41\x10\x40\0\x1a\x0c\0\x0b\x0b";
 
 fn limited(container: Container, cpu_millis: u64, memory_bytes: u64) -> Container {
-    Container { limits: ResourceAmounts { cpu_millis, memory_bytes }, ..container }
+    Container { limits: ResourceAmounts { cpu_millis, memory_bytes, storage_bytes: 0 }, ..container }
 }
 
 // LIF-10

@@ -190,6 +190,7 @@ fn pod(number: u128, container: Container) -> Pod {
         termination_grace_ms: 30_000,
         containers: vec![container],
         stop: None,
+        volumes: Vec::new(),
     }
 }
 

@@ -101,6 +101,7 @@ pub(crate) fn container() -> Container {
         requests: ResourceAmounts::default(),
         config_error: None,
         stdin_eof: false,
+        mounts: Vec::new(),
     }
 }
 
@@ -161,6 +162,7 @@ impl Bench {
             termination_grace_ms: 30_000,
             containers: vec![container],
             stop: None,
+            volumes: Vec::new(),
         };
         let output = self.logs.begin(pod.uid, "main");
         let container = &pod.containers[0];

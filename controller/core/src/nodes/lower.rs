@@ -33,6 +33,7 @@ pub(super) fn pod(view: &View, object: &Object) -> Option<Pod> {
         termination_grace_ms: grace.saturating_mul(1000),
         containers: containers.iter().map(|spec| container(view, object, &value, spec)).collect(),
         stop: object.is_deleting().then(|| Stop { grace_ms: deletion_grace.saturating_mul(1000) }),
+        volumes: Vec::new(),
     })
 }
 
@@ -76,12 +77,17 @@ fn container(view: &View, pod: &Object, value: &Value, spec: &Value) -> Containe
         requests: amounts(&spec["resources"]["requests"]),
         config_error,
         stdin_eof: value["metadata"]["annotations"][STDIN_EOF] == "now",
+        mounts: Vec::new(),
         env,
     }
 }
 
 fn amounts(value: &Value) -> ResourceAmounts {
-    ResourceAmounts { cpu_millis: cpu_millis(&value["cpu"]), memory_bytes: units(&value["memory"]) }
+    ResourceAmounts {
+        cpu_millis: cpu_millis(&value["cpu"]),
+        memory_bytes: units(&value["memory"]),
+        storage_bytes: units(&value["ephemeral-storage"]),
+    }
 }
 
 /// `envFrom`, then `env`; a later variable of the same name wins. The error names what is missing, in the kubelet's
