@@ -42,6 +42,8 @@ pub struct PodRow {
     pub gated: bool,
     /// `metadata.deletionGracePeriodSeconds`, in milliseconds.
     pub deletion_grace_ms: Option<u64>,
+    /// `status.startTime`, in milliseconds since 1970.
+    pub started_ms: Option<u64>,
     /// `spec.schedulerName`
     pub scheduler: Box<str>,
 }
@@ -134,6 +136,7 @@ impl PodRow {
             deletion_grace_ms: pod["metadata"]["deletionGracePeriodSeconds"]
                 .as_u64()
                 .map(|seconds| seconds.saturating_mul(1000)),
+            started_ms: status["startTime"].as_str().and_then(clock::parse_stamp),
             scheduler: spec["schedulerName"].as_str().unwrap_or("default-scheduler").into(),
         }
     }

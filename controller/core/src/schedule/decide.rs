@@ -1,92 +1,86 @@
-//! One decision: every node is filtered, every node that is left is scored, ties are broken by a seed. A pure function
-//! of the nodes, the question and the seed (SCH-06).
+//! One decision: the nodes that fit, the best of them, ties broken by a seed. A pure function of the cluster, the
+//! question and the seed (SCH-06).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::filters::{Cluster, FILTERS, Refusal};
+use super::census::ClassId;
+use super::evaluation::{Evaluation, refusals};
+use super::filters::{DomainRule, POD_FILTERS, Refusal};
 use super::hints::Hints;
 use super::nodes::NodeId;
-use super::question::Question;
-use super::scores::SCORES;
+use super::overlay::Cluster;
+use super::rules::Asked;
+use super::scores::{POD_SCORES, PodScore, SCORES};
 use super::symbols::Symbols;
 
 /// Everything that a decision has found out; kept between decisions so that its room is used again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decision {
-    /// The nodes to which the pod can go.
-    feasible: Vec<NodeId>,
-    /// Points times weight, one a feasible node, by score.
-    points: Vec<Vec<i64>>,
-    /// Their sums.
-    totals: Vec<i64>,
-    /// Why the others were refused, in the order of the nodes.
-    refusals: Vec<(NodeId, Refusal)>,
-    /// What could help if no node was found.
-    pub(super) helped_by: Hints,
     /// The best node.
     pub(super) best: Option<NodeId>,
-    reasons: Vec<Refusal>,
+    /// What could help if no node was found.
+    pub(super) helped_by: Hints,
+    /// Why nodes were refused, and how many.
+    causes: BTreeMap<Refusal, usize>,
+    /// Nodes that fit, and what they have: only where other pods count, or somebody wants to know.
+    left: Vec<NodeId>,
+    totals: Vec<i64>,
+    points: Vec<i64>,
 }
 
 impl Decision {
-    /// Decides. `seed` breaks ties.
-    pub(super) fn decide(&mut self, cluster: Cluster<'_>, question: &Question, seed: u64) {
-        self.filter(cluster, question);
-        self.score(cluster, question);
-        self.best = self.choose(cluster, seed);
+    /// Decides.
+    pub(super) fn decide(&mut self, cluster: Cluster<'_>, evaluation: &Evaluation, asked: &Asked, class: ClassId) {
+        self.causes.clear();
+        self.helped_by = evaluation.helped_by();
+        let rules = rules(cluster, asked, class);
+        let says = |score: &PodScore, points: &mut Vec<i64>| (score.points)(cluster, &[], asked, class, points);
+        if rules.is_empty() && !POD_SCORES.iter().any(|score| says(score, &mut self.points)) {
+            self.best = evaluation.best();
+        } else {
+            self.look_at_all(cluster, evaluation, asked, class, &rules);
+        }
+        if self.best.is_some() {
+            return;
+        }
+        for (reasons, nodes) in evaluation.refused() {
+            for reason in reasons {
+                *self.causes.entry(*reason).or_default() += nodes;
+            }
+        }
     }
 
-    fn filter(&mut self, cluster: Cluster<'_>, question: &Question) {
-        self.feasible.clear();
-        self.refusals.clear();
-        self.helped_by = Hints::NODE_ADDED;
-        for node in cluster.nodes.ids() {
-            self.reasons.clear();
-            for filter in FILTERS {
-                (filter.check)(cluster, node, question, &mut self.reasons);
-                if !self.reasons.is_empty() {
-                    self.helped_by = self.helped_by.and(filter.helped_by);
-                    break;
+    fn look_at_all(
+        &mut self,
+        cluster: Cluster<'_>,
+        evaluation: &Evaluation,
+        asked: &Asked,
+        class: ClassId,
+        rules: &[DomainRule<'_>],
+    ) {
+        self.left.clear();
+        for node in evaluation.fitting() {
+            match refusal(cluster, evaluation, asked, class, rules, node) {
+                None => self.left.push(node),
+                Some(refusal) => {
+                    *self.causes.entry(refusal).or_default() += 1;
                 }
             }
-            if self.reasons.is_empty() {
-                self.feasible.push(node);
-            } else {
-                self.refusals.extend(self.reasons.iter().map(|reason| (node, *reason)));
+        }
+        for refusal in self.causes.keys() {
+            self.helped_by = self.helped_by.and(refusal.helped_by());
+        }
+        evaluation.points(&self.left, &mut self.totals);
+        for score in POD_SCORES {
+            if (score.points)(cluster, &self.left, asked, class, &mut self.points) {
+                for (total, points) in self.totals.iter_mut().zip(&self.points) {
+                    *total += score.weight * points;
+                }
             }
         }
-    }
-
-    fn score(&mut self, cluster: Cluster<'_>, question: &Question) {
-        self.totals.clear();
-        self.totals.resize(self.feasible.len(), 0);
-        self.points.resize_with(SCORES.len(), Vec::new);
-        for (score, column) in SCORES.iter().zip(&mut self.points) {
-            column.clear();
-            if !(score.applies)(question) {
-                column.resize(self.feasible.len(), 0);
-                continue;
-            }
-            column.extend(self.feasible.iter().map(|node| (score.points)(cluster, *node, question)));
-            (score.normalise)(column);
-            for (total, points) in self.totals.iter_mut().zip(column) {
-                *points *= score.weight;
-                *total += *points;
-            }
-        }
-    }
-
-    /// The highest total; of several, the one that the seed prefers. Which row a node has plays no part.
-    fn choose(&self, cluster: Cluster<'_>, seed: u64) -> Option<NodeId> {
-        let lot = |node: NodeId| {
-            let hash = cluster.nodes.name_hash(node);
-            (mix(seed ^ hash), hash)
-        };
-        let ranked = self.feasible.iter().zip(&self.totals);
-        ranked
-            .max_by(|(one, first), (two, second)| first.cmp(second).then_with(|| lot(**one).cmp(&lot(**two))))
-            .map(|(node, _)| *node)
+        let strength = |index: usize| (self.totals[index], evaluation.lot(self.left[index]));
+        self.best = (0..self.left.len()).max_by_key(|index| strength(*index)).map(|index| self.left[index]);
     }
 
     /// Why no node was found, in Kubernetes' words (SCH-04).
@@ -95,49 +89,111 @@ impl Decision {
         if nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
         }
-        let mut counts: BTreeMap<Refusal, usize> = BTreeMap::new();
-        for (_, refusal) in &self.refusals {
-            *counts.entry(*refusal).or_default() += 1;
-        }
-        let mut reasons: Vec<String> =
-            counts.iter().map(|(refusal, count)| format!("{count} {}", refusal.reason(cluster.symbols))).collect();
-        reasons.sort_unstable();
-        format!("0/{nodes} nodes are available: {}.", reasons.join(", "))
+        format!("0/{nodes} nodes are available: {}.", counted(&self.causes, cluster.symbols))
     }
+}
 
-    /// The decision as data.
-    pub(super) fn explain(&self, cluster: Cluster<'_>) -> Explanation {
-        let mut verdicts: BTreeMap<Arc<str>, Verdict> = BTreeMap::new();
-        for (index, node) in self.feasible.iter().enumerate() {
-            let points = SCORES
-                .iter()
-                .zip(&self.points)
-                .map(|(score, column)| Points { score: score.name, weight: score.weight, points: column[index] })
-                .collect();
-            let verdict = Verdict::Feasible { points, total: self.totals[index] };
-            verdicts.insert(Arc::clone(cluster.nodes.name(*node)), verdict);
-        }
-        for (node, refusal) in &self.refusals {
-            let reason = reason_of(*refusal, cluster.symbols);
-            let entry = verdicts.entry(Arc::clone(cluster.nodes.name(*node)));
-            if let Verdict::Refused { reasons } = entry.or_insert_with(|| Verdict::Refused { reasons: Vec::new() }) {
-                reasons.push(reason);
-            }
-        }
-        Explanation { verdicts, best: self.best.map(|node| Arc::clone(cluster.nodes.name(node))) }
+/// Reasons with how many nodes have them, in Kubernetes' order.
+pub(super) fn counted(causes: &BTreeMap<Refusal, usize>, symbols: &Symbols) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (refusal, count) in causes {
+        *counts.entry(refusal.reason(symbols)).or_default() += count;
     }
+    let mut reasons: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    reasons.sort_unstable();
+    reasons.join(", ")
+}
+
+fn rules<'a>(cluster: Cluster<'a>, asked: &Asked, class: ClassId) -> Vec<DomainRule<'a>> {
+    let mut rules = Vec::new();
+    for filter in POD_FILTERS {
+        (filter.rules)(cluster, asked, class, &mut rules);
+    }
+    rules
+}
+
+/// Why other pods keep the pod from a node that fits by itself.
+fn refusal(
+    cluster: Cluster<'_>,
+    evaluation: &Evaluation,
+    asked: &Asked,
+    class: ClassId,
+    rules: &[DomainRule<'_>],
+    node: NodeId,
+) -> Option<Refusal> {
+    rules.iter().find_map(|rule| rule.refusal(node)).or_else(|| {
+        let overlay = cluster.nominations.held_against(node, evaluation.priority())?;
+        let cluster = Cluster { overlay: Some(&overlay), ..cluster };
+        POD_FILTERS.iter().find_map(|filter| (filter.check)(cluster, node, asked, class))
+    })
+}
+
+/// Whether a node fits, also one as it would be; or why not.
+pub(super) fn check(cluster: Cluster<'_>, asked: &Asked, class: ClassId, node: NodeId) -> Result<(), Refusal> {
+    if let Some(refusal) = refusals(cluster, asked, node).first() {
+        return Err(*refusal);
+    }
+    match POD_FILTERS.iter().find_map(|filter| (filter.check)(cluster, node, asked, class)) {
+        None => Ok(()),
+        Some(refusal) => Err(refusal),
+    }
+}
+
+/// Everything about one decision, as data: every node is looked at, and every score is told.
+pub(super) fn explain(cluster: Cluster<'_>, evaluation: &Evaluation, asked: &Asked, class: ClassId) -> Explanation {
+    let mut decision = Decision::default();
+    let rules = rules(cluster, asked, class);
+    decision.look_at_all(cluster, evaluation, asked, class, &rules);
+    let mut verdicts: BTreeMap<Arc<str>, Verdict> = BTreeMap::new();
+    for node in cluster.nodes.ids() {
+        let mut reasons = evaluation.refusals_of(node).to_vec();
+        if reasons.is_empty() {
+            reasons.extend(refusal(cluster, evaluation, asked, class, &rules, node));
+        }
+        if !reasons.is_empty() {
+            let reasons = reasons.iter().map(|refusal| reason_of(*refusal, cluster.symbols)).collect();
+            verdicts.insert(Arc::clone(cluster.nodes.name(node)), Verdict::Refused { reasons });
+        }
+    }
+    let columns = columns(cluster, asked, class, &decision.left);
+    for (index, node) in decision.left.iter().enumerate() {
+        let points = columns.iter().map(|(name, weight, column)| Points {
+            score: name,
+            weight: *weight,
+            points: weight * column[index],
+        });
+        let verdict = Verdict::Feasible { points: points.collect(), total: decision.totals[index] };
+        verdicts.insert(Arc::clone(cluster.nodes.name(*node)), verdict);
+    }
+    Explanation { verdicts, best: decision.best.map(|node| Arc::clone(cluster.nodes.name(node))) }
+}
+
+/// Every score with its weight and its normalised points, one a node that is left.
+fn columns(cluster: Cluster<'_>, asked: &Asked, class: ClassId, left: &[NodeId]) -> Vec<(&'static str, i64, Vec<i64>)> {
+    let mut columns = Vec::new();
+    for score in SCORES {
+        let applies = (score.applies)(&asked.question);
+        let points = |node: &NodeId| if applies { (score.points)(cluster, *node, &asked.question) } else { 0 };
+        let raw: Vec<i64> = left.iter().map(points).collect();
+        let most = raw.iter().copied().max().unwrap_or_default();
+        columns.push((
+            score.name,
+            score.weight,
+            raw.iter().map(|points| score.normalise.apply(*points, most)).collect(),
+        ));
+    }
+    for score in POD_SCORES {
+        let mut points = Vec::new();
+        if !(score.points)(cluster, left, asked, class, &mut points) {
+            points = vec![0; left.len()];
+        }
+        columns.push((score.name, score.weight, points));
+    }
+    columns
 }
 
 fn reason_of(refusal: Refusal, symbols: &Symbols) -> Reason {
     Reason { filter: refusal.filter(), words: refusal.reason(symbols) }
-}
-
-/// `SplitMix64`'s last step: spreads what differs in a few bits over all.
-fn mix(bits: u64) -> u64 {
-    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// Why a pod goes where it goes, or nowhere: what was found of every node.

@@ -18,6 +18,8 @@ impl Hints {
     pub(super) const ALLOCATABLE: Self = Self(1 << 4);
     /// A bound pod has gone or come to its end.
     pub(super) const POD_GONE: Self = Self(1 << 5);
+    /// A pod was bound, or the labels of a bound one changed.
+    pub(super) const POD_ADDED: Self = Self(1 << 6);
     /// Whatever a new node brings.
     pub(super) const ANY_NODE: Self = Self(0b1_1111);
 

@@ -10,29 +10,44 @@
 //! [`Scheduler::observe`] before the next decision. Pods that ask the same share their question, which is where one
 //! evaluation for many of them can hook in.
 
+mod slots;
 mod symbols;
 
+mod requests;
 mod terms;
 
 mod question;
 
 mod hints;
-
 mod nodes;
+
+mod census;
+mod rules;
+
+mod nominations;
+mod overlay;
 
 mod filters;
 mod scores;
 
+mod tournament;
+
+mod evaluation;
+
 mod decide;
 
+mod preempt;
+
 mod queue;
+
+mod words;
 
 #[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coracle_model::Millis;
@@ -41,18 +56,23 @@ use serde_json::{Value, json};
 use crate::clock::Now;
 use crate::kind::Kind;
 use crate::object::{Key, Object, Uid};
-use crate::plan::{Note, Plan, Write};
+use crate::plan::Plan;
 use crate::rows::PodRow;
 use crate::store::{Action, Change};
 use crate::view::View;
 
+use census::Census;
 use decide::Decision;
 pub use decide::{Explanation, Points, Reason, Verdict};
-use filters::Cluster;
+use evaluation::Evaluations;
 use hints::Hints;
 use nodes::{NodeId, Nodes};
-use question::Question;
+use nominations::{Nominations, Nominee};
+use overlay::{Cluster, Seen};
+use preempt::{Budgets, Preemptions, Preemptor, Resident, Residents, Scene, Victims};
+use question::{DefaultSpread, Question, labels_of};
 use queue::{Queue, Rank};
+use rules::Questions;
 use symbols::Symbols;
 
 /// `spec.schedulerName` of the pods that are placed here, and the component of the events.
@@ -64,11 +84,17 @@ pub struct Scheduler {
     seed: u64,
     symbols: Symbols,
     nodes: Nodes,
+    census: Census,
+    nominations: Nominations,
+    residents: Residents,
+    budgets: Budgets,
+    questions: Questions,
+    evaluations: Evaluations,
+    preemptions: Preemptions,
     queue: Queue,
     pods: BTreeMap<Key, Tracked>,
-    /// The questions that are asked now; pods that ask the same share one.
-    questions: BTreeSet<Arc<Question>>,
     decision: Decision,
+    system_spread: Vec<Value>,
     /// How many pods have been put in line.
     order: u64,
 }
@@ -77,14 +103,15 @@ pub struct Scheduler {
 #[derive(Clone, Debug)]
 struct Tracked {
     uid: Uid,
-    question: Arc<Question>,
+    seen: Seen,
+    priority: i32,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// In line.
-    Waiting(Rank),
+    /// In line, perhaps with room held for it on a node.
+    Waiting(Rank, Option<NodeId>),
     /// On a node's account.
     Bound(NodeId),
 }
@@ -97,30 +124,55 @@ impl Scheduler {
             seed,
             symbols: Symbols::new(),
             nodes: Nodes::default(),
+            census: Census::default(),
+            nominations: Nominations::default(),
+            residents: Residents::default(),
+            budgets: Budgets::default(),
+            questions: Questions::default(),
+            evaluations: Evaluations::default(),
+            preemptions: Preemptions::default(),
             queue: Queue::default(),
             pods: BTreeMap::new(),
-            questions: BTreeSet::new(),
             decision: Decision::default(),
+            system_spread: vec![
+                json!({"maxSkew": 3, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}),
+                json!({"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}),
+            ],
             order: 0,
         }
     }
 
     /// Takes over one change of the staged view. At the start, every object is observed as added.
-    pub fn observe(&mut self, _view: &View, change: &Change, now: Now) {
+    pub fn observe(&mut self, view: &View, change: &Change, now: Now) {
         let gone = change.action == Action::Deleted;
         let object = &change.object;
         match object.key.kind {
-            Kind::NODE if gone => self.nodes.unset(object.name()),
-            Kind::NODE => {
-                let hints = self.nodes.set(object, &mut self.symbols);
-                self.queue.happened(hints, now.mono);
+            Kind::NODE => self.observe_node(object, gone, now),
+            Kind::NAMESPACE if !gone => {
+                let labels = labels_of(object, &mut self.symbols);
+                let name = self.symbols.intern(object.name());
+                self.census.namespace_changed(name, labels, &self.symbols);
+                self.queue.happened(Hints::LABELS, now.mono);
             }
-            Kind::POD => self.observe_pod(object, gone, now),
+            Kind::POD => self.observe_pod(view, object, gone, now),
             _ => {}
         }
     }
 
-    fn observe_pod(&mut self, pod: &Object, gone: bool, now: Now) {
+    fn observe_node(&mut self, node: &Object, gone: bool, now: Now) {
+        let before = self.nodes.find(node.name());
+        if gone {
+            self.nodes.unset(node.name());
+        } else {
+            let hints = self.nodes.set(node, &mut self.symbols);
+            self.queue.happened(hints, now.mono);
+        }
+        if let Some(row) = before.or_else(|| self.nodes.find(node.name())) {
+            self.census.node_changed(row, &self.nodes, &self.symbols);
+        }
+    }
+
+    fn observe_pod(&mut self, view: &View, pod: &Object, gone: bool, now: Now) {
         let Some(row) = pod.row.pod() else { return };
         let stale = self.pods.get(&pod.key).is_some_and(|tracked| tracked.uid != pod.uid);
         if stale || gone || row.phase.is_terminal() {
@@ -130,84 +182,136 @@ impl Scheduler {
             return;
         }
         match &row.node {
-            Some(node) => self.observe_bound(pod, node),
-            None if waits(pod, row) => self.observe_waiting(pod, row, now),
+            Some(node) => self.observe_bound(pod, row, node, now),
+            None if waits(pod, row) => self.observe_waiting(view, pod, row, now),
             None => self.forget(&pod.key, now),
         }
     }
 
-    fn observe_bound(&mut self, pod: &Object, node: &Arc<str>) {
-        // A bound pod never changes what it asks for.
-        let question = match self.pods.get(&pod.key) {
-            Some(Tracked { state: State::Bound(_), .. }) => return,
-            Some(Tracked { state: State::Waiting(rank), question, .. }) => {
-                self.queue.remove(*rank);
-                Arc::clone(question)
-            }
-            None => self.compile(pod, true),
-        };
-        let row = self.nodes.reserve(node, &question);
-        self.pods.insert(pod.key.clone(), Tracked { uid: pod.uid, question, state: State::Bound(row) });
+    fn observe_bound(&mut self, pod: &Object, row: &PodRow, node: &Arc<str>, now: Now) {
+        if let Some(Tracked { state: State::Bound(place), seen, .. }) = self.pods.get(&pod.key) {
+            let (place, was) = (*place, seen.clone());
+            return self.observe_bound_again(pod, row, place, was, now);
+        }
+        self.leave_line(&pod.key);
+        let labels = labels_of(pod, &mut self.symbols);
+        let question = Question::compile(pod, &labels, &NO_DEFAULTS, &mut self.symbols).of_bound();
+        let asked = self.questions.acquire(question, &mut self.census, &self.nodes, &self.symbols);
+        let namespace = self.symbols.intern(pod.namespace());
+        let class = self.census.class(namespace, labels, &self.symbols);
+        let seen = Seen { asked, class, ending: pod.is_deleting() };
+        let place = self.nodes.reserve(node, &seen.asked.question);
+        rules::arrive(&seen, place, &mut self.census);
+        self.residents.set(place, resident(pod, row, seen.clone()));
+        self.queue.happened(Hints::POD_ADDED, now.mono);
+        let tracked = Tracked { uid: pod.uid, seen, priority: row.priority, state: State::Bound(place) };
+        self.pods.insert(pod.key.clone(), tracked);
     }
 
-    fn observe_waiting(&mut self, pod: &Object, row: &PodRow, now: Now) {
-        let question = self.compile(pod, false);
-        match self.pods.get_mut(&pod.key) {
+    /// A bound pod never changes what it asks for; but its labels may, and it may be asked to end.
+    fn observe_bound_again(&mut self, pod: &Object, row: &PodRow, place: NodeId, was: Seen, now: Now) {
+        let labels = labels_of(pod, &mut self.symbols);
+        let namespace = self.symbols.intern(pod.namespace());
+        let class = self.census.class(namespace, labels, &self.symbols);
+        let seen = Seen { class, ending: pod.is_deleting(), ..was.clone() };
+        if class == was.class && seen.ending == was.ending {
+            self.census.release_class(class);
+            return;
+        }
+        rules::leave(&was, place, &mut self.census);
+        rules::arrive(&seen, place, &mut self.census);
+        self.census.release_class(was.class);
+        self.residents.set(place, resident(pod, row, seen.clone()));
+        self.nodes.changed(place);
+        if let Some(tracked) = self.pods.get_mut(&pod.key) {
+            tracked.seen = seen;
+        }
+        self.queue.happened(Hints::POD_ADDED.and(Hints::POD_GONE), now.mono);
+    }
+
+    fn observe_waiting(&mut self, view: &View, pod: &Object, row: &PodRow, now: Now) {
+        let seen = self.see(view, pod);
+        let value = pod.value();
+        let nominated = value["status"]["nominatedNodeName"].as_str().and_then(|node| self.nodes.find(node));
+        let (rank, changed) = match self.pods.get(&pod.key) {
             // Also when only its status changed: a pod that was decided on and not bound is tried again.
-            Some(Tracked { state: State::Waiting(rank), question: asked, .. }) => {
-                let rank = *rank;
-                let before = std::mem::replace(asked, question);
-                if self.pods.get(&pod.key).is_some_and(|tracked| tracked.question != before) {
-                    self.queue.wake(rank, now.mono);
-                } else {
-                    self.queue.retry_taken(rank);
-                }
-                self.release_question(before);
+            Some(Tracked { state: State::Waiting(rank, _), seen: before, .. }) => {
+                (*rank, before.asked.number != seen.asked.number || before.class != seen.class)
             }
             _ => {
                 let rank = Rank::new(row.priority, pod.created_ms, self.order);
                 self.order += 1;
                 self.queue.add(rank, pod.key.clone());
-                let state = State::Waiting(rank);
-                self.pods.insert(pod.key.clone(), Tracked { uid: pod.uid, question, state });
+                (rank, false)
             }
+        };
+        if changed {
+            self.queue.wake(rank, now.mono);
+        } else {
+            self.queue.retry_taken(rank);
         }
+        let before = self.pods.remove(&pod.key);
+        if let Some(before) = before {
+            self.drop_nomination(&pod.key, before.state);
+            self.release(before.seen);
+        }
+        if let Some(node) = nominated {
+            let nominee = Nominee { key: pod.key.clone(), priority: row.priority, seen: seen.clone() };
+            self.nominations.add(node, nominee);
+            self.nodes.changed(node);
+        }
+        let state = State::Waiting(rank, nominated);
+        self.pods.insert(pod.key.clone(), Tracked { uid: pod.uid, seen, priority: row.priority, state });
+    }
+
+    /// What rules see of a pod that is not bound; to be released.
+    fn see(&mut self, view: &View, pod: &Object) -> Seen {
+        let labels = labels_of(pod, &mut self.symbols);
+        let spread =
+            DefaultSpread { constraints: &self.system_spread, selector: owners_selector(view, pod), is_system: true };
+        let question = Question::compile(pod, &labels, &spread, &mut self.symbols);
+        let asked = self.questions.acquire(question, &mut self.census, &self.nodes, &self.symbols);
+        let namespace = self.symbols.intern(pod.namespace());
+        Seen { asked, class: self.census.class(namespace, labels, &self.symbols), ending: false }
+    }
+
+    fn release(&mut self, seen: Seen) {
+        self.census.release_class(seen.class);
+        if let Some(number) = self.questions.release(seen.asked, &mut self.census) {
+            self.evaluations.forget(number);
+            self.preemptions.forget(number);
+        }
+    }
+
+    fn drop_nomination(&mut self, key: &Key, state: State) {
+        if let State::Waiting(_, Some(node)) = state {
+            self.nominations.remove(node, key);
+            self.nodes.changed(node);
+        }
+    }
+
+    /// The pod does not wait any more.
+    fn leave_line(&mut self, key: &Key) {
+        let Some(tracked) = self.pods.remove(key) else { return };
+        if let State::Waiting(rank, _) = tracked.state {
+            self.queue.remove(rank);
+        }
+        self.drop_nomination(key, tracked.state);
+        self.release(tracked.seen);
     }
 
     /// The pod neither waits nor uses anything any more.
     fn forget(&mut self, key: &Key, now: Now) {
+        let Some(Tracked { state: State::Bound(place), .. }) = self.pods.get(key) else {
+            return self.leave_line(key);
+        };
+        let place = *place;
         let Some(tracked) = self.pods.remove(key) else { return };
-        match tracked.state {
-            State::Waiting(rank) => self.queue.remove(rank),
-            State::Bound(row) => {
-                self.nodes.release(row, &tracked.question);
-                self.queue.happened(Hints::POD_GONE, now.mono);
-            }
-        }
-        self.release_question(tracked.question);
-    }
-
-    /// What a pod asks; for a bound one only what it uses counts, so that more pods share it.
-    fn compile(&mut self, pod: &Object, bound: bool) -> Arc<Question> {
-        let mut question = Question::compile(&pod.value(), &mut self.symbols);
-        if bound {
-            let Question { host_ports, requests, scored, .. } = question;
-            question = Question { host_ports, requests, scored, ..Question::default() };
-        }
-        if let Some(shared) = self.questions.get(&question) {
-            return Arc::clone(shared);
-        }
-        let question = Arc::new(question);
-        self.questions.insert(Arc::clone(&question));
-        question
-    }
-
-    /// Forgets a question that nobody asks any more.
-    fn release_question(&mut self, question: Arc<Question>) {
-        // This one and the table's.
-        if Arc::strong_count(&question) <= 2 {
-            self.questions.remove(&question);
-        }
+        rules::leave(&tracked.seen, place, &mut self.census);
+        self.residents.unset(place, key);
+        self.nodes.release(place, &tracked.seen.asked.question);
+        self.release(tracked.seen);
+        self.queue.happened(Hints::POD_GONE, now.mono);
     }
 
     /// Decides on the next pod that is due: a binding, or the condition and the event that say why there is none.
@@ -215,7 +319,7 @@ impl Scheduler {
     pub fn step(&mut self, view: &View, now: Now) -> Option<Plan> {
         loop {
             let (rank, key) = self.queue.take(now.mono)?;
-            let Some(tracked) = self.pods.get(&key) else {
+            let Some(tracked) = self.pods.get(&key).cloned() else {
                 self.queue.remove(rank);
                 continue;
             };
@@ -223,15 +327,29 @@ impl Scheduler {
                 self.forget(&key, now);
                 continue;
             };
-            let question = Arc::clone(&tracked.question);
-            self.decide(&question, pod.uid);
-            if let Some(node) = self.decision.best {
-                return Some(bind(&pod, self.nodes.name(node)));
+            if let Some(node) = self.choose(&key, &tracked) {
+                return Some(words::bind(&pod, self.nodes.name(node)));
             }
             self.queue.failed(rank, self.decision.helped_by, now.mono);
-            let cluster = Cluster { nodes: &self.nodes, symbols: &self.symbols };
-            return Some(unschedulable(&pod, self.decision.message(cluster), now));
+            let message = self.decision.message(self.cluster());
+            let preemption = self.preempt(&pod, &tracked);
+            return Some(words::unschedulable(view, &pod, message, preemption, now));
         }
+    }
+
+    /// The node for a pod: the one that is held for it, if it fits there, else the best.
+    fn choose(&mut self, key: &Key, tracked: &Tracked) -> Option<NodeId> {
+        if let State::Waiting(_, Some(node)) = tracked.state {
+            let cluster = self.cluster();
+            let overlay = cluster.nominations.held_except(node, tracked.priority, Some(key));
+            let held = Cluster { overlay: overlay.as_ref(), ..cluster };
+            let fits = |cluster| decide::check(cluster, &tracked.seen.asked, tracked.seen.class, node).is_ok();
+            if cluster.nodes.is_present(node) && fits(cluster) && (overlay.is_none() || fits(held)) {
+                return Some(node);
+            }
+        }
+        self.decide(&tracked.seen, tracked.priority);
+        self.decision.best
     }
 
     /// When [`Scheduler::step`] has something to do again, if nothing changes before.
@@ -241,68 +359,85 @@ impl Scheduler {
     }
 
     /// Where a pod would go now, and why: for a pod that waits, and for one that is only thought of.
-    pub fn explain(&mut self, pod: &Object) -> Explanation {
-        let question = Question::compile(&pod.value(), &mut self.symbols);
-        self.decide(&question, pod.uid);
-        self.decision.explain(Cluster { nodes: &self.nodes, symbols: &self.symbols })
+    pub fn explain(&mut self, view: &View, pod: &Object) -> Explanation {
+        let seen = self.see(view, pod);
+        let priority = pod.row.pod().map_or(0, |row| row.priority);
+        let Self { nodes, symbols, census, nominations, evaluations, seed, .. } = self;
+        let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
+        let evaluation = evaluations.of(&seen.asked, priority, cluster, *seed);
+        let explanation = decide::explain(cluster, evaluation, &seen.asked, seen.class);
+        self.release(seen);
+        explanation
     }
 
-    fn decide(&mut self, question: &Question, uid: Uid) {
-        let seed = self.seed ^ (uid.0 as u64) ^ ((uid.0 >> 64) as u64);
-        self.decision.decide(Cluster { nodes: &self.nodes, symbols: &self.symbols }, question, seed);
+    const fn cluster(&self) -> Cluster<'_> {
+        let Self { nodes, symbols, census, nominations, .. } = self;
+        Cluster { nodes, symbols, census, nominations, overlay: None }
     }
+
+    fn decide(&mut self, seen: &Seen, priority: i32) {
+        let Self { nodes, symbols, census, nominations, evaluations, decision, seed, .. } = self;
+        let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
+        let evaluation = evaluations.of(&seen.asked, priority, cluster, *seed);
+        decision.decide(cluster, evaluation, &seen.asked, seen.class);
+    }
+
+    /// Looks for victims for a pod that fits nowhere.
+    fn preempt(&mut self, pod: &Object, tracked: &Tracked) -> Preemption {
+        if pod.value()["spec"]["preemptionPolicy"] == "Never" {
+            return Preemption::None("not eligible due to preemptionPolicy=Never.".to_owned());
+        }
+        let Self { nodes, symbols, census, nominations, evaluations, preemptions, residents, budgets, seed, .. } = self;
+        let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
+        let evaluation = evaluations.of(&tracked.seen.asked, tracked.priority, cluster, *seed);
+        let nominated = match tracked.state {
+            State::Waiting(_, node) => node,
+            State::Bound(_) => None,
+        };
+        if let Some(node) = nominated {
+            let for_good = evaluation.refusals_of(node).iter().any(|refusal| refusal.is_for_good());
+            let going = |resident: &Arc<Resident>| resident.seen.ending && resident.priority < tracked.priority;
+            if !for_good && residents.on(node).iter().any(going) {
+                return Preemption::Waits;
+            }
+        }
+        let preemptor = Preemptor { asked: &tracked.seen.asked, class: tracked.seen.class, priority: tracked.priority };
+        let scene = Scene { cluster, evaluation, residents, budgets };
+        let Some((node, victims)) = preemptions.best(scene, preemptor) else {
+            return Preemption::None(preempt::message(scene, preemptor));
+        };
+        let lower = nominations.on(node).iter().filter(|nominee| nominee.priority < tracked.priority);
+        let losers = lower.map(|nominee| nominee.key.clone()).collect();
+        Preemption::Victims { node: Arc::clone(nodes.name(node)), victims, losers }
+    }
+}
+
+/// What preemption came to.
+enum Preemption {
+    /// Nobody can be made to go, with why.
+    None(String),
+    /// Victims are on their way out already.
+    Waits,
+    /// These go, and the room is held; these others lose theirs.
+    Victims { node: Arc<str>, victims: Victims, losers: Vec<Key> },
+}
+
+/// A pod that is bound has no use for defaults.
+const NO_DEFAULTS: DefaultSpread<'static> = DefaultSpread { constraints: &[], selector: Value::Null, is_system: true };
+
+/// The selector of the controller that a pod belongs to, for the default constraints (TSC-05); null without one.
+fn owners_selector(view: &View, pod: &Object) -> Value {
+    let owner = pod.controller().and_then(|owner| view.by_uid(owner.uid));
+    let owner = owner.filter(|owner| owner.key.kind == Kind::REPLICA_SET);
+    owner.map_or(Value::Null, |owner| owner.value()["spec"]["selector"].take())
+}
+
+fn resident(pod: &Object, row: &PodRow, seen: Seen) -> Resident {
+    let started_ms = row.started_ms.unwrap_or(pod.created_ms);
+    Resident { key: pod.key.clone(), uid: pod.uid, priority: row.priority, started_ms, seen }
 }
 
 /// Whether an unbound pod is one to be placed here (SCH-03).
 fn waits(pod: &Object, row: &PodRow) -> bool {
     &*row.scheduler == SCHEDULER_NAME && !row.gated && !pod.is_deleting()
-}
-
-fn bind(pod: &Object, node: &Arc<str>) -> Plan {
-    let message = format!("Successfully assigned {}/{} to {node}", pod.namespace(), pod.name());
-    let write = Write::Bind { key: pod.key.clone(), uid: pod.uid, node: node.to_string() };
-    Plan { writes: vec![write], notes: vec![note(pod, false, "Scheduled", message)], wake_at: None }
-}
-
-fn unschedulable(pod: &Object, message: String, now: Now) -> Plan {
-    let mut plan = Plan::default();
-    if let Some(status) = status_with(pod, &message, now) {
-        plan.writes.push(Write::Status { key: pod.key.clone(), expected: pod.revision, status });
-    }
-    plan.notes.push(note(pod, true, "FailedScheduling", message));
-    plan
-}
-
-/// The pod's status with the condition that says why it waits; `None` if it says so already.
-fn status_with(pod: &Object, message: &str, now: Now) -> Option<Value> {
-    let mut value = pod.value();
-    let conditions = value["status"]["conditions"].as_array();
-    let old = conditions.and_then(|list| list.iter().find(|condition| condition["type"] == "PodScheduled"));
-    let mut since = json!(now.stamp());
-    if let Some(old) = old.filter(|old| old["status"] == "False") {
-        if old["reason"] == "Unschedulable" && old["message"] == message {
-            return None;
-        }
-        // It moves only when the status does.
-        since = old["lastTransitionTime"].clone();
-    }
-    let condition = json!({
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-        "lastProbeTime": null, "lastTransitionTime": since,
-    });
-    crate::write::set_condition(&mut value, condition);
-    Some(value["status"].take())
-}
-
-fn note(pod: &Object, warning: bool, reason: &str, message: String) -> Note {
-    Note {
-        about: pod.key.clone(),
-        uid: pod.uid,
-        field_path: String::new(),
-        warning,
-        reason: reason.to_owned(),
-        message,
-        component: SCHEDULER_NAME,
-        host: String::new(),
-    }
 }

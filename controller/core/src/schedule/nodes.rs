@@ -1,12 +1,13 @@
 //! The nodes as dense arrays: a row a node, a column a fact. Sums of what pods use are kept with every change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::hints::Hints;
-use super::question::{Question, read_amount};
+use super::question::Question;
+use super::requests::read_amount;
 use super::symbols::{Effect, HostPort, Resource, Symbol, Symbols, Taint};
 use super::terms::Facts;
 use crate::object::Object;
@@ -16,7 +17,12 @@ use crate::object::Object;
 pub(super) struct NodeId(u32);
 
 impl NodeId {
-    const fn index(self) -> usize {
+    /// The node in this row.
+    pub(super) const fn of(row: u32) -> Self {
+        Self(row)
+    }
+
+    pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -42,12 +48,52 @@ pub(super) struct Nodes {
     used: Vec<Vec<u64>>,
     /// Cpu and memory as scores count them, by row.
     scored: Vec<[u64; 2]>,
+    /// Rows in the order in which they changed, from the change with the number `forgotten` on.
+    journal: VecDeque<NodeId>,
+    forgotten: u64,
 }
+
+/// Changes that are remembered; whoever comes later looks at every node.
+const JOURNAL: usize = 16 * 1024;
 
 impl Nodes {
     /// How many nodes there are.
     pub(super) const fn len(&self) -> usize {
         self.live
+    }
+
+    /// How many rows there are, with those that are free.
+    pub(super) const fn rows(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The number of the next change.
+    pub(super) fn moment(&self) -> u64 {
+        self.forgotten + self.journal.len() as u64
+    }
+
+    /// The rows that changed since a moment, perhaps several times; `None` when that is too long ago to know.
+    pub(super) fn changed_since(&self, moment: u64) -> Option<impl Iterator<Item = NodeId> + '_> {
+        let skip = usize::try_from(moment.checked_sub(self.forgotten)?).ok()?;
+        Some(self.journal.iter().skip(skip).copied())
+    }
+
+    /// Notes that what rules read of a row is no longer what it was.
+    pub(super) fn changed(&mut self, node: NodeId) {
+        if self.journal.len() >= JOURNAL {
+            self.journal.pop_front();
+            self.forgotten += 1;
+        }
+        self.journal.push_back(node);
+    }
+
+    pub(super) fn is_present(&self, node: NodeId) -> bool {
+        self.present[node.index()]
+    }
+
+    /// The row of a name that has one.
+    pub(super) fn find(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
     }
 
     /// Every node, in the order of the rows.
@@ -77,8 +123,9 @@ impl Nodes {
         &self.taints[node.index()]
     }
 
-    pub(super) fn has_room_for_pod(&self, node: NodeId) -> bool {
-        self.pods[node.index()] < self.max_pods[node.index()]
+    /// How many pods a node has, and may have.
+    pub(super) fn pods(&self, node: NodeId) -> (u32, u32) {
+        (self.pods[node.index()], self.max_pods[node.index()])
     }
 
     pub(super) fn takes_port(&self, node: NodeId, port: HostPort) -> bool {
@@ -171,7 +218,11 @@ impl Nodes {
         self.unschedulable[index] = facts.unschedulable;
         self.max_pods[index] = facts.max_pods;
         let allocatable = self.set_allocatable(index, &node.value()["status"]["allocatable"], symbols);
-        hints.when(allocatable, Hints::ALLOCATABLE)
+        let hints = hints.when(allocatable, Hints::ALLOCATABLE);
+        if hints != Hints::NONE {
+            self.changed(row);
+        }
+        hints
     }
 
     /// Whether anything of it was different before.
@@ -207,6 +258,7 @@ impl Nodes {
         for column in &mut self.allocatable {
             column[index] = 0;
         }
+        self.changed(row);
         self.collect(row);
     }
 
@@ -226,6 +278,7 @@ impl Nodes {
         for (sum, amount) in self.scored[index].iter_mut().zip(question.scored) {
             *sum = sum.saturating_add(amount);
         }
+        self.changed(row);
         row
     }
 
@@ -245,6 +298,7 @@ impl Nodes {
         for (sum, amount) in self.scored[index].iter_mut().zip(question.scored) {
             *sum = sum.saturating_sub(amount);
         }
+        self.changed(row);
         self.collect(row);
     }
 

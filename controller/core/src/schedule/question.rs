@@ -1,15 +1,14 @@
-//! What a pod asks of a node, compiled from its spec. Pods of one template ask the same question, and share it.
+//! What a pod asks of a node, compiled from its object. Pods of one template ask the same question, and share it.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::census::{Eligibility, Matcher, Scope};
+use super::requests;
 use super::symbols::{Effect, HostPort, Resource, Symbol, Symbols, Taint};
-use super::terms::Term;
-use crate::rows;
-
-/// What Kubernetes counts for a container that asks for no cpu, when nodes are scored: 100 thousandths.
-const UNSTATED_CPU_MILLIS: u64 = 100;
-/// The same for memory: 200 MiB.
-const UNSTATED_MEMORY_BYTES: u64 = 200 * 1024 * 1024;
+use super::terms::{Labels, Selector, Term};
+use crate::object::Object;
 
 /// Everything that decides where a pod may go, and nothing that tells one pod from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,10 +25,46 @@ pub(super) struct Question {
     pub(super) preferred: Vec<(i64, Term)>,
     /// Host ports.
     pub(super) host_ports: Vec<HostPort>,
-    /// The sum of the containers' requests, without those that are 0.
+    /// The effective requests, without those that are 0.
     pub(super) requests: Vec<(Resource, u64)>,
-    /// Cpu and memory as scores count them: what is not stated is not nothing.
+    /// Cpu and memory as scores count them.
     pub(super) scored: [u64; 2],
+    /// `spec.topologySpreadConstraints`, or the defaults that take their place.
+    pub(super) spread: Vec<SpreadConstraint>,
+    /// Whether the constraints are the system's defaults: then a node without one of their keys is no worse for it.
+    pub(super) spread_is_default: bool,
+    /// Required pod affinity.
+    pub(super) affinity: Vec<PodTerm>,
+    /// Required pod anti-affinity.
+    pub(super) anti_affinity: Vec<PodTerm>,
+    /// Preferred affinity to pods; the weight of anti-affinity is negative.
+    pub(super) preferred_pods: Vec<(i64, PodTerm)>,
+}
+
+/// One of `spec.topologySpreadConstraints` (TSC-01).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SpreadConstraint {
+    /// `maxSkew`
+    pub(super) max_skew: i64,
+    /// `topologyKey`
+    pub(super) key: Symbol,
+    /// `whenUnsatisfiable: DoNotSchedule`
+    pub(super) hard: bool,
+    /// `minDomains`
+    pub(super) min_domains: usize,
+    /// The pods that count.
+    pub(super) pods: Matcher,
+    /// The nodes that count.
+    pub(super) eligibility: Arc<Eligibility>,
+}
+
+/// A `PodAffinityTerm`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PodTerm {
+    /// `topologyKey`
+    pub(super) key: Symbol,
+    /// The pods that are meant.
+    pub(super) pods: Scope,
 }
 
 /// One of `spec.tolerations`.
@@ -52,71 +87,141 @@ impl Toleration {
         }
     }
 
-    fn tolerates(&self, taint: Taint) -> bool {
+    pub(super) fn tolerates(&self, taint: Taint) -> bool {
         self.key.is_none_or(|key| key == taint.key)
             && self.effect.is_none_or(|effect| effect == taint.effect)
             && self.value.is_none_or(|value| value == taint.value)
     }
 }
 
+/// The constraints of pods that state none, and what they count (TSC-05): the selectors of the services and of the
+/// controller that the pod belongs to.
+pub(super) struct DefaultSpread<'a> {
+    /// As in `topologySpreadConstraints`, without a selector.
+    pub(super) constraints: &'a [Value],
+    /// A `LabelSelector`; null when the pod belongs to nobody.
+    pub(super) selector: Value,
+    /// They are the system's own and not an operator's: a node without one of their keys is no worse for it.
+    pub(super) is_system: bool,
+}
+
+/// What is read while a question is compiled.
+struct Reader<'a> {
+    namespace: Symbol,
+    labels: &'a [(Symbol, Symbol)],
+    symbols: &'a mut Symbols,
+}
+
+/// A pod's labels, interned.
+pub(super) fn labels_of(object: &Object, symbols: &mut Symbols) -> Labels {
+    let mut labels: Vec<_> =
+        object.labels.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
+    labels.sort_unstable();
+    labels.into()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
 impl Question {
-    /// Compiles a pod's spec.
-    pub(super) fn compile(pod: &Value, symbols: &mut Symbols) -> Self {
-        let spec = &pod["spec"];
+    /// Compiles a pod.
+    pub(super) fn compile(
+        pod: &Object,
+        labels: &Labels,
+        default_spread: &DefaultSpread<'_>,
+        symbols: &mut Symbols,
+    ) -> Self {
+        let value = pod.value();
+        let spec = &value["spec"];
         let affinity = &spec["affinity"]["nodeAffinity"];
         let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
-        let preferred = affinity["preferredDuringSchedulingIgnoredDuringExecution"].as_array();
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let node_name = spec["nodeName"].as_str().filter(|name| !name.is_empty());
+        let requests::Effective { requests, scored } = requests::effective(spec, symbols);
         let mut question = Self {
             node_name: node_name.map(|name| symbols.intern(name)),
-            tolerations: list(&spec["tolerations"]).iter().map(|found| Toleration::compile(found, symbols)).collect(),
-            node_selector: Vec::new(),
-            required: (!required.is_null()).then(|| {
-                list(&required["nodeSelectorTerms"]).iter().map(|term| Term::compile(term, symbols)).collect()
-            }),
-            preferred: preferred
-                .into_iter()
-                .flatten()
+            tolerations: list(&spec["tolerations"]).map(|found| Toleration::compile(found, symbols)).collect(),
+            required: (!required.is_null())
+                .then(|| list(&required["nodeSelectorTerms"]).map(|term| Term::compile(term, symbols)).collect()),
+            preferred: list(&affinity["preferredDuringSchedulingIgnoredDuringExecution"])
                 .map(|found| {
                     (found["weight"].as_i64().unwrap_or_default(), Term::compile(&found["preference"], symbols))
                 })
                 .filter(|(weight, term)| *weight != 0 && !term.is_empty())
                 .collect(),
+            host_ports: host_ports(spec),
+            requests,
+            scored,
             ..Self::default()
         };
         for (key, value) in spec["nodeSelector"].as_object().into_iter().flatten() {
             let (key, value) = (symbols.intern(key), symbols.intern(value.as_str().unwrap_or_default()));
             question.node_selector.push((key, value));
         }
-        for container in spec["containers"].as_array().into_iter().flatten() {
-            question.add_container(container, symbols);
-        }
-        question.requests.retain(|(_, amount)| *amount > 0);
-        question.requests.sort_unstable();
+        let namespace = symbols.intern(pod.namespace());
+        let mut reader = Reader { namespace, labels, symbols };
+        question.read_affinity(&spec["affinity"], &mut reader);
+        question.read_spread(spec, default_spread, &mut reader);
         question
     }
 
-    fn add_container(&mut self, container: &Value, symbols: &mut Symbols) {
-        let requests = &container["resources"]["requests"];
-        let unstated = [("cpu", UNSTATED_CPU_MILLIS), ("memory", UNSTATED_MEMORY_BYTES)];
-        for (scored, (name, amount)) in self.scored.iter_mut().zip(unstated) {
-            let found = &requests[name];
-            *scored = scored.saturating_add(if found.is_null() { amount } else { read_amount(name, found) });
-        }
-        for (name, found) in requests.as_object().into_iter().flatten() {
-            let (resource, amount) = (symbols.resource(name), read_amount(name, found));
-            match self.requests.iter_mut().find(|(known, _)| *known == resource) {
-                Some((_, sum)) => *sum = sum.saturating_add(amount),
-                None => self.requests.push((resource, amount)),
+    fn read_affinity(&mut self, affinity: &Value, reader: &mut Reader<'_>) {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+        for (kind, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
+            let terms: Vec<_> = list(&affinity[kind][required]).map(|found| reader.pod_term(found)).collect();
+            if sign > 0 {
+                self.affinity = terms;
+            } else {
+                self.anti_affinity = terms;
+            }
+            for found in list(&affinity[kind][preferred]) {
+                let weight = sign * found["weight"].as_i64().unwrap_or_default();
+                if weight != 0 {
+                    self.preferred_pods.push((weight, reader.pod_term(&found["podAffinityTerm"])));
+                }
             }
         }
-        for port in container["ports"].as_array().into_iter().flatten() {
-            let number = port["hostPort"].as_u64().and_then(|number| u16::try_from(number).ok()).unwrap_or_default();
-            if number != 0 {
-                self.host_ports.push(HostPort::new(port["protocol"].as_str().unwrap_or("TCP"), number));
+    }
+
+    fn read_spread(&mut self, spec: &Value, default: &DefaultSpread<'_>, reader: &mut Reader<'_>) {
+        let mut constraints: Vec<Value> = list(&spec["topologySpreadConstraints"]).cloned().collect();
+        if constraints.is_empty() && !default.selector.is_null() {
+            constraints = default.constraints.to_vec();
+            for constraint in &mut constraints {
+                constraint["labelSelector"] = default.selector.clone();
             }
+            self.spread_is_default = default.is_system;
         }
+        let is_hard = |found: &Value| found["whenUnsatisfiable"] == "DoNotSchedule";
+        for found in &constraints {
+            // A node counts if it carries the keys of all constraints of the same sort.
+            let same_sort = constraints.iter().filter(|other| is_hard(other) == is_hard(found));
+            let keys = same_sort.map(|other| reader.text(other, "topologyKey")).collect();
+            let honours = |field: &str, otherwise: &str| found[field].as_str().unwrap_or(otherwise) == "Honor";
+            let affinity = honours("nodeAffinityPolicy", "Honor");
+            let eligibility = Eligibility {
+                keys: if self.spread_is_default { Vec::new() } else { keys },
+                node_selector: if affinity { self.node_selector.clone() } else { Vec::new() },
+                required: if affinity { self.required.clone() } else { None },
+                tolerations: honours("nodeTaintsPolicy", "Ignore").then(|| self.tolerations.clone()),
+            };
+            self.spread.push(SpreadConstraint {
+                max_skew: found["maxSkew"].as_i64().unwrap_or(1),
+                key: reader.text(found, "topologyKey"),
+                hard: is_hard(found),
+                min_domains: usize::try_from(found["minDomains"].as_u64().unwrap_or(1)).unwrap_or(usize::MAX),
+                pods: Matcher(vec![reader.own_namespace(found)]),
+                eligibility: Arc::new(eligibility),
+            });
+        }
+    }
+
+    /// What still counts of it once the pod is bound: what it uses, and what it holds for or against others. More pods
+    /// share that.
+    pub(super) fn of_bound(self) -> Self {
+        let Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, .. } = self;
+        Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, ..Self::default() }
     }
 
     /// What is asked of one resource.
@@ -139,7 +244,51 @@ impl Question {
     }
 }
 
-/// Cpu in thousandths, everything else in units.
-pub(super) fn read_amount(name: &str, found: &Value) -> u64 {
-    if name == "cpu" { rows::cpu_millis(found) } else { rows::units(found) }
+fn host_ports(spec: &Value) -> Vec<HostPort> {
+    let ports =
+        list(&spec["containers"]).chain(list(&spec["initContainers"])).flat_map(|container| list(&container["ports"]));
+    ports
+        .filter_map(|port| {
+            let number = u16::try_from(port["hostPort"].as_u64()?).ok().filter(|number| *number != 0)?;
+            Some(HostPort::new(port["protocol"].as_str().unwrap_or("TCP"), number))
+        })
+        .collect()
+}
+
+impl Reader<'_> {
+    fn text(&mut self, found: &Value, field: &str) -> Symbol {
+        self.symbols.intern(found[field].as_str().unwrap_or_default())
+    }
+
+    /// `labelSelector` with what `matchLabelKeys` and `mismatchLabelKeys` add to it. A label that the pod does not carry
+    /// adds nothing.
+    fn selector(&mut self, found: &Value) -> Selector {
+        let mut selector = Selector::compile(&found["labelSelector"], self.symbols);
+        for (field, same) in [("matchLabelKeys", true), ("mismatchLabelKeys", false)] {
+            for key in list(&found[field]).filter_map(Value::as_str) {
+                let key = self.symbols.intern(key);
+                if let Some(value) = super::terms::label(self.labels, key) {
+                    selector.and_label(key, value, same);
+                }
+            }
+        }
+        selector
+    }
+
+    fn own_namespace(&mut self, found: &Value) -> Scope {
+        Scope { namespaces: vec![self.namespace], namespace_selector: None, pods: self.selector(found) }
+    }
+
+    fn pod_term(&mut self, found: &Value) -> PodTerm {
+        let mut namespaces: Vec<Symbol> =
+            list(&found["namespaces"]).filter_map(Value::as_str).map(|name| self.symbols.intern(name)).collect();
+        let selector = &found["namespaceSelector"];
+        if namespaces.is_empty() && selector.is_null() {
+            namespaces.push(self.namespace);
+        }
+        namespaces.sort_unstable();
+        let namespace_selector = (!selector.is_null()).then(|| Selector::compile(selector, self.symbols));
+        let pods = self.selector(found);
+        PodTerm { key: self.text(found, "topologyKey"), pods: Scope { namespaces, namespace_selector, pods } }
+    }
 }

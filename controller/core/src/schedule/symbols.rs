@@ -74,6 +74,8 @@ pub(super) struct Symbols {
     resources: Vec<Arc<str>>,
     /// Keys and taint that rules name.
     pub(super) unschedulable_taint: Taint,
+    /// `kubernetes.io/hostname`
+    pub(super) hostname: Symbol,
 }
 
 impl Symbols {
@@ -85,7 +87,9 @@ impl Symbols {
             numbers: Vec::new(),
             resources: vec!["cpu".into(), "memory".into()],
             unschedulable_taint: placeholder,
+            hostname: Symbol(0),
         };
+        symbols.hostname = symbols.intern("kubernetes.io/hostname");
         symbols.unschedulable_taint = Taint {
             key: symbols.intern("node.kubernetes.io/unschedulable"),
             value: symbols.intern(""),

@@ -1,8 +1,18 @@
-//! Node selector terms: compiled once a pod, matched against a node's interned labels.
+//! Requirements on interned labels: node selector terms, and the label selectors with which rules mean pods. Compiled
+//! once a question, matched many times.
 
 use serde_json::Value;
 
 use super::symbols::{Symbol, Symbols};
+
+/// Labels, ordered by key.
+pub(super) type Labels = Box<[(Symbol, Symbol)]>;
+
+/// The value of a label.
+pub(super) fn label(labels: &[(Symbol, Symbol)], key: Symbol) -> Option<Symbol> {
+    let found = labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+    Some(labels[found].1)
+}
 
 /// A `NodeSelectorTerm`: all its requirements hold. One without any matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +57,7 @@ pub(super) struct Facts<'a> {
 impl Facts<'_> {
     /// The value of a label.
     pub(super) fn label(&self, key: Symbol) -> Option<Symbol> {
-        let found = self.labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
-        Some(self.labels[found].1)
+        label(self.labels, key)
     }
 }
 
@@ -73,7 +82,59 @@ impl Term {
     pub(super) fn matches(&self, node: Facts<'_>, symbols: &Symbols) -> bool {
         !self.is_empty()
             && self.fields.iter().all(|field| field.names.contains(&node.name) == field.within)
-            && self.expressions.iter().all(|expression| expression.matches(node, symbols))
+            && self.expressions.iter().all(|expression| expression.matches(node.labels, symbols))
+    }
+}
+
+/// A `LabelSelector`: all its requirements hold. One that was not given matches nothing, an empty one everything.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Selector(Option<Vec<Requirement>>);
+
+impl Selector {
+    /// Compiles `labelSelector` or `namespaceSelector`.
+    pub(super) fn compile(found: &Value, symbols: &mut Symbols) -> Self {
+        if found.is_null() {
+            return Self(None);
+        }
+        let mut requirements: Vec<_> = found["matchExpressions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|found| Requirement::compile(found, symbols))
+            .collect();
+        for (key, value) in found["matchLabels"].as_object().into_iter().flatten() {
+            let value = symbols.intern(value.as_str().unwrap_or_default());
+            requirements.push(Requirement { key: symbols.intern(key), operator: Operator::In(vec![value]) });
+        }
+        requirements.sort_unstable();
+        Self(Some(requirements))
+    }
+
+    /// Adds what `matchLabelKeys` (or `mismatchLabelKeys`, when `same` is false) says: the label has the same value as
+    /// on the pod that asks, or another one.
+    pub(super) fn and_label(&mut self, key: Symbol, value: Symbol, same: bool) {
+        let Some(requirements) = &mut self.0 else { return };
+        let operator = if same { Operator::In(vec![value]) } else { Operator::NotIn(vec![value]) };
+        requirements.push(Requirement { key, operator });
+        requirements.sort_unstable();
+    }
+
+    pub(super) fn matches(&self, labels: &[(Symbol, Symbol)], symbols: &Symbols) -> bool {
+        let requirements = self.0.as_ref();
+        requirements.is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels, symbols)))
+    }
+
+    /// Pairs of which everything that matches has at least one; `None` when there are no such pairs.
+    pub(super) fn anchor(&self) -> Option<Vec<(Symbol, Symbol)>> {
+        self.0.as_ref()?.iter().find_map(|requirement| match &requirement.operator {
+            Operator::In(values) => Some(values.iter().map(|value| (requirement.key, *value)).collect()),
+            _ => None,
+        })
+    }
+
+    /// Whether nothing can match.
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.0.is_none()
     }
 }
 
@@ -97,8 +158,8 @@ impl Requirement {
         Self { key: symbols.intern(found["key"].as_str().unwrap_or_default()), operator }
     }
 
-    fn matches(&self, node: Facts<'_>, symbols: &Symbols) -> bool {
-        let value = node.label(self.key);
+    fn matches(&self, labels: &[(Symbol, Symbol)], symbols: &Symbols) -> bool {
+        let value = label(labels, self.key);
         let number = || value.and_then(|value| symbols.number(value));
         match &self.operator {
             Operator::In(values) => value.is_some_and(|value| values.contains(&value)),

@@ -93,7 +93,7 @@ impl World {
 
     pub(super) fn explain(&mut self, key: &Key) -> Explanation {
         let pod = self.view.get(key).cloned().unwrap();
-        self.scheduler.explain(&pod)
+        self.scheduler.explain(&self.view, &pod)
     }
 
     fn condition(&self, key: &Key) -> Value {
@@ -224,7 +224,8 @@ fn a_pod_that_fits_nowhere_says_why_and_is_tried_again_when_something_could_help
     }
     let key = world.put(Kind::POD, asking("p", "2", "1Mi"));
     world.settle();
-    let words = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {k: v}.";
+    let words = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {k: v}. \
+                 preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     let condition = world.condition(&key);
     assert_eq!(condition["status"], "False");
     assert_eq!(condition["reason"], "Unschedulable");
@@ -261,7 +262,10 @@ fn the_same_answer_twice_is_written_once_and_its_time_stays() {
     assert_eq!((world.notes.len(), world.view.revision()), (2, revision));
     world.put(Kind::NODE, node("a", "1", "1Gi"));
     world.wake();
-    assert_eq!(world.condition(&key)["message"], "0/1 nodes are available: 1 Insufficient cpu.");
+    assert_eq!(
+        world.condition(&key)["message"],
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    );
     assert_eq!(world.condition(&key)["lastTransitionTime"], since);
 }
 
@@ -342,9 +346,9 @@ fn scores_are_kubernetes_own() {
         Verdict::Feasible { points, total } => (points.iter().map(|points| points.points).collect::<Vec<_>>(), *total),
         Verdict::Refused { reasons } => panic!("{reasons:?}"),
     };
-    // Taints 3 x, preferred affinity 2 x, least allocated, balanced allocation.
-    assert_eq!(points("soft"), (vec![0, 0, (75 + 87) / 2, 93], 174));
-    assert_eq!(points("zone"), (vec![300, 200, (25 + 75) / 2, 75], 625));
+    // Taints 3 x, preferred affinity 2 x, least allocated, balanced allocation; spread and other pods say nothing.
+    assert_eq!(points("soft"), (vec![0, 0, (75 + 87) / 2, 93, 0, 0], 174));
+    assert_eq!(points("zone"), (vec![300, 200, (25 + 75) / 2, 75, 0, 0], 625));
     assert_eq!(found.best.as_deref(), Some("zone"));
 }
 

@@ -6,7 +6,7 @@ use crate::schedule::hints::Hints;
 pub(super) const FILTER: Filter = Filter {
     name: "NodePorts",
     check: |cluster, node, question, refusals| {
-        if question.host_ports.iter().any(|port| cluster.nodes.takes_port(node, *port)) {
+        if question.host_ports.iter().any(|port| cluster.takes_port(node, *port)) {
             refusals.push(Refusal::Ports);
         }
     },

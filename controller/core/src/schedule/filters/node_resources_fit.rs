@@ -12,13 +12,14 @@ pub(super) const FILTER: Filter = Filter {
 };
 
 fn check(cluster: Cluster<'_>, node: NodeId, question: &Question, refusals: &mut Vec<Refusal>) {
-    let nodes = cluster.nodes;
-    if !nodes.has_room_for_pod(node) {
+    if !cluster.has_room_for_pod(node) {
         refusals.push(Refusal::TooManyPods);
     }
     for (resource, amount) in &question.requests {
-        let left = nodes.allocatable(node, *resource).saturating_sub(nodes.used(node, *resource));
-        if *amount > left {
+        let most = cluster.nodes.allocatable(node, *resource);
+        if *amount > most {
+            refusals.push(Refusal::Exceeds(*resource));
+        } else if *amount > most.saturating_sub(cluster.used(node, *resource)) {
             refusals.push(Refusal::Insufficient(*resource));
         }
     }

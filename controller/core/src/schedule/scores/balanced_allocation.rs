@@ -1,7 +1,7 @@
 //! `NodeResourcesBalancedAllocation`: cpu and memory are used to the same share. Pods that ask for neither are left
 //! out, or all of them would go to the one node that is in balance.
 
-use super::{Score, as_they_are};
+use super::{Normalise, Score};
 use crate::schedule::symbols::Resource;
 
 pub(super) const SCORE: Score = Score {
@@ -11,12 +11,12 @@ pub(super) const SCORE: Score = Score {
     points: |cluster, node, question| {
         let share = |resource| {
             let most = cluster.nodes.allocatable(node, resource);
-            let used = cluster.nodes.used(node, resource).saturating_add(question.request(resource));
+            let used = cluster.used(node, resource).saturating_add(question.request(resource));
             (used, most)
         };
         balance(share(Resource::CPU), share(Resource::MEMORY))
     },
-    normalise: as_they_are,
+    normalise: Normalise::AsTheyAre,
 };
 
 /// 100 less the standard deviation of the two shares in percent. Kubernetes computes it with floats, and so does this:

@@ -1,6 +1,6 @@
 //! `NodeResourcesFit` by `LeastAllocated`: the more cpu and memory is left, the better.
 
-use super::{MAX_POINTS, Score, as_they_are};
+use super::{MAX_POINTS, Normalise, Score};
 use crate::schedule::symbols::Resource;
 
 pub(super) const SCORE: Score = Score {
@@ -20,7 +20,7 @@ pub(super) const SCORE: Score = Score {
         }
         if resources == 0 { 0 } else { sum / resources }
     },
-    normalise: as_they_are,
+    normalise: Normalise::AsTheyAre,
 };
 
 fn share_left(used: u64, most: u64) -> i64 {

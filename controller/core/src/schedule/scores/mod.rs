@@ -2,18 +2,23 @@
 //! Kubernetes rounds.
 
 mod balanced_allocation;
+mod inter_pod_affinity;
 mod least_allocated;
+mod logarithm;
 mod node_affinity;
+mod pod_topology_spread;
 mod taint_toleration;
 
-use super::filters::Cluster;
+use super::census::ClassId;
 use super::nodes::NodeId;
+use super::overlay::Cluster;
 use super::question::Question;
+use super::rules::Asked;
 
 /// The most points that a score gives, before its weight.
 pub(super) const MAX_POINTS: i64 = 100;
 
-/// One score.
+/// One score about the node alone.
 pub(super) struct Score {
     /// Kubernetes' name of the plugin.
     pub(super) name: &'static str,
@@ -24,26 +29,45 @@ pub(super) struct Score {
     /// The points of one node.
     pub(super) points: fn(Cluster<'_>, NodeId, &Question) -> i64,
     /// What is done with the points of all nodes together.
-    pub(super) normalise: fn(&mut [i64]),
+    pub(super) normalise: Normalise,
 }
 
-/// Every score.
-pub(super) const SCORES: &[Score] =
-    &[taint_toleration::SCORE, node_affinity::SCORE, least_allocated::SCORE, balanced_allocation::SCORE];
+/// How points become 0 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Normalise {
+    /// They are so already, so no other node has a say.
+    AsTheyAre,
+    /// The most points of any node that is left become 100, the others their share.
+    ByShare,
+    /// The fewest points are the best: none become 100, the most 0.
+    ByShareReversed,
+}
 
-/// The points are within 0 and 100 as they are.
-fn as_they_are(_: &mut [i64]) {}
-
-/// The most points become 100, the others their share.
-fn by_share(points: &mut [i64]) {
-    let most = points.iter().copied().max().unwrap_or_default();
-    if most > 0 {
-        points.iter_mut().for_each(|points| *points = MAX_POINTS * *points / most);
+impl Normalise {
+    /// The points of one node, when the most that any has is `most`.
+    pub(super) const fn apply(self, points: i64, most: i64) -> i64 {
+        let share = if most > 0 { MAX_POINTS * points / most } else { points };
+        match self {
+            Self::AsTheyAre => points,
+            Self::ByShare => share,
+            Self::ByShareReversed => MAX_POINTS - share,
+        }
     }
 }
 
-/// The fewest points are the best: none become 100, the most 0.
-fn by_share_reversed(points: &mut [i64]) {
-    by_share(points);
-    points.iter_mut().for_each(|points| *points = MAX_POINTS - *points);
+/// One score about other pods.
+pub(super) struct PodScore {
+    /// Kubernetes' name of the plugin.
+    pub(super) name: &'static str,
+    /// How much it counts.
+    pub(super) weight: i64,
+    /// Writes 0 to 100 points for each of the nodes that are left; says `false` if it has nothing to say of this pod.
+    pub(super) points: fn(Cluster<'_>, &[NodeId], &Asked, ClassId, &mut Vec<i64>) -> bool,
 }
+
+/// Every score about the node alone.
+pub(super) const SCORES: &[Score] =
+    &[taint_toleration::SCORE, node_affinity::SCORE, least_allocated::SCORE, balanced_allocation::SCORE];
+
+/// Every score about other pods.
+pub(super) const POD_SCORES: &[PodScore] = &[pod_topology_spread::SCORE, inter_pod_affinity::SCORE];

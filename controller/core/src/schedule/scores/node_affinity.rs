@@ -1,6 +1,6 @@
 //! `NodeAffinity`: the weights of the preferred terms that match.
 
-use super::{Score, by_share};
+use super::{Normalise, Score};
 
 pub(super) const SCORE: Score = Score {
     name: "NodeAffinity",
@@ -11,5 +11,5 @@ pub(super) const SCORE: Score = Score {
         let matching = question.preferred.iter().filter(|(_, term)| term.matches(facts, cluster.symbols));
         matching.map(|(weight, _)| *weight).sum()
     },
-    normalise: by_share,
+    normalise: Normalise::ByShare,
 };

@@ -1,6 +1,6 @@
 //! `TaintToleration`: the fewer taints `PreferNoSchedule` that the pod does not tolerate, the better.
 
-use super::{Score, by_share_reversed};
+use super::{Normalise, Score};
 use crate::schedule::symbols::Effect;
 
 pub(super) const SCORE: Score = Score {
@@ -13,5 +13,5 @@ pub(super) const SCORE: Score = Score {
             taints.filter(|taint| taint.effect == Effect::PreferNoSchedule && !question.tolerates_softly(**taint));
         i64::try_from(against.count()).unwrap_or(i64::MAX)
     },
-    normalise: by_share_reversed,
+    normalise: Normalise::ByShareReversed,
 };

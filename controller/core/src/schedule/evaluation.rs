@@ -1,0 +1,331 @@
+//! What every node is to one question, as far as the node alone decides: kept between decisions, and brought up to date
+//! from the journal of the rows that changed. Pods of one template share it, so the next of them costs what the last one
+//! changed, and not a look at every node.
+
+use std::collections::BTreeMap;
+
+use super::filters::{FILTERS, Refusal};
+use super::hints::Hints;
+use super::nodes::NodeId;
+use super::overlay::Cluster;
+use super::rules::Asked;
+use super::scores::{Normalise, SCORES};
+use super::tournament::Tournament;
+
+/// Rows of all evaluations together; the least recently used go when there are more.
+const MAX_ROWS: usize = 2_000_000;
+/// Evaluations, whatever their size.
+const MAX_EVALUATIONS: usize = 256;
+
+/// Why a node is refused, as a number of this evaluation's own; the first means that it is not, the second that there
+/// is no node.
+type Cause = u16;
+const FITS: Cause = 0;
+const ABSENT: Cause = 1;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evaluation {
+    moment: Option<u64>,
+    seed: u64,
+    /// Of the pods that ask: room that is held for less important ones is theirs.
+    priority: i32,
+    causes: Vec<Cause>,
+    /// What a cause stands for, and how many nodes have it.
+    meanings: Vec<(Vec<Refusal>, usize)>,
+    /// Weighted points of the scores that no other node has a say in.
+    settled: Vec<i64>,
+    /// Raw points of the others, by score, then by row.
+    relative: Vec<Relative>,
+    lots: Vec<u64>,
+    /// By points, then by lot.
+    tournament: Tournament<(i64, u64)>,
+}
+
+#[derive(Clone, Debug)]
+struct Relative {
+    /// Its place in [`SCORES`].
+    score: usize,
+    raw: Vec<i64>,
+    /// How many nodes that fit have how many points.
+    spectrum: BTreeMap<i64, usize>,
+    /// The most points, as the tournament has them.
+    most: i64,
+}
+
+impl Relative {
+    fn most(&self) -> i64 {
+        self.spectrum.last_key_value().map_or(0, |(points, _)| *points)
+    }
+
+    fn weighted(&self, row: usize, most: i64) -> i64 {
+        let score = &SCORES[self.score];
+        score.weight * score.normalise.apply(self.raw[row], most)
+    }
+}
+
+impl Evaluation {
+    /// Brings it up to date.
+    fn refresh(&mut self, cluster: Cluster<'_>, asked: &Asked, seed: u64) {
+        let changed = self.moment.and_then(|moment| cluster.nodes.changed_since(moment));
+        match changed {
+            Some(changed) if self.seed == seed => {
+                let mut rows: Vec<NodeId> = changed.collect();
+                rows.sort_unstable();
+                rows.dedup();
+                if rows.len() > self.causes.len() / 4 {
+                    self.start(cluster, asked, seed);
+                } else {
+                    self.follow(cluster, asked, &rows);
+                }
+            }
+            _ => self.start(cluster, asked, seed),
+        }
+        self.moment = Some(cluster.nodes.moment());
+    }
+
+    fn start(&mut self, cluster: Cluster<'_>, asked: &Asked, seed: u64) {
+        let rows = cluster.nodes.rows();
+        *self = Self { seed, priority: self.priority, ..Self::default() };
+        self.meanings = vec![(Vec::new(), 0), (Vec::new(), rows)];
+        for (index, score) in SCORES.iter().enumerate() {
+            if score.normalise != Normalise::AsTheyAre {
+                let spectrum = BTreeMap::new();
+                self.relative.push(Relative { score: index, raw: vec![0; rows], spectrum, most: 0 });
+            }
+        }
+        self.widen(rows);
+        for node in cluster.nodes.ids() {
+            self.look_at(cluster, asked, node);
+        }
+        self.hold_tournament();
+    }
+
+    fn widen(&mut self, rows: usize) {
+        let more = rows.saturating_sub(self.causes.len());
+        if self.causes.len() < rows && self.moment.is_some() {
+            self.meanings[usize::from(ABSENT)].1 += more;
+        }
+        self.causes.resize(rows, ABSENT);
+        self.settled.resize(rows, 0);
+        self.lots.resize(rows, 0);
+        for relative in &mut self.relative {
+            relative.raw.resize(rows, 0);
+        }
+    }
+
+    fn follow(&mut self, cluster: Cluster<'_>, asked: &Asked, rows: &[NodeId]) {
+        let grown = cluster.nodes.rows() > self.causes.len();
+        self.widen(cluster.nodes.rows());
+        for node in rows {
+            self.look_at(cluster, asked, *node);
+        }
+        if grown || self.relative.iter().any(|relative| relative.most() != relative.most) {
+            return self.hold_tournament();
+        }
+        for node in rows {
+            let strength = self.strength(node.index());
+            self.tournament.set(node.index(), strength);
+        }
+    }
+
+    fn hold_tournament(&mut self) {
+        for relative in &mut self.relative {
+            relative.most = relative.most();
+        }
+        let mut tournament = std::mem::take(&mut self.tournament);
+        tournament.start((0..self.causes.len()).map(|row| self.strength(row)));
+        self.tournament = tournament;
+    }
+
+    fn strength(&self, row: usize) -> Option<(i64, u64)> {
+        if self.causes[row] != FITS {
+            return None;
+        }
+        let relative: i64 = self.relative.iter().map(|relative| relative.weighted(row, relative.most)).sum();
+        Some((self.settled[row] + relative, self.lots[row]))
+    }
+
+    /// Looks at one node anew.
+    fn look_at(&mut self, cluster: Cluster<'_>, asked: &Asked, node: NodeId) {
+        let row = node.index();
+        let before = self.causes[row];
+        self.meanings[usize::from(before)].1 -= 1;
+        if before == FITS {
+            for relative in &mut self.relative {
+                let points = relative.raw[row];
+                if let Some(nodes) = relative.spectrum.get_mut(&points) {
+                    *nodes -= 1;
+                    if *nodes == 0 {
+                        relative.spectrum.remove(&points);
+                    }
+                }
+            }
+        }
+        let cause = self.cause(cluster, asked, node);
+        self.causes[row] = cause;
+        self.meanings[usize::from(cause)].1 += 1;
+        if cause != FITS {
+            return;
+        }
+        let question = &asked.question;
+        self.lots[row] = lot(self.seed, cluster.nodes.name_hash(node));
+        let mut settled = 0;
+        for score in SCORES {
+            if score.normalise == Normalise::AsTheyAre && (score.applies)(question) {
+                settled += score.weight * (score.points)(cluster, node, question);
+            }
+        }
+        self.settled[row] = settled;
+        for relative in &mut self.relative {
+            let score = &SCORES[relative.score];
+            let points = if (score.applies)(question) { (score.points)(cluster, node, question) } else { 0 };
+            relative.raw[row] = points;
+            *relative.spectrum.entry(points).or_default() += 1;
+        }
+    }
+
+    fn cause(&mut self, cluster: Cluster<'_>, asked: &Asked, node: NodeId) -> Cause {
+        if !cluster.nodes.is_present(node) {
+            return ABSENT;
+        }
+        let mut reasons = refusals(cluster, asked, node);
+        if reasons.is_empty() {
+            // Room that is held for others is no room.
+            let Some(overlay) = cluster.nominations.held_against(node, self.priority) else { return FITS };
+            reasons = refusals(Cluster { overlay: Some(&overlay), ..cluster }, asked, node);
+            if reasons.is_empty() {
+                return FITS;
+            }
+        }
+        let known = self.meanings.iter().skip(2).position(|(meaning, _)| *meaning == reasons);
+        let index = known.map_or_else(
+            || {
+                self.meanings.push((reasons, 0));
+                self.meanings.len() - 1
+            },
+            |known| known + 2,
+        );
+        // As many different causes as this would mean as many different taints: those beyond it are told as the last.
+        Cause::try_from(index).unwrap_or_else(|_| {
+            self.meanings.pop();
+            Cause::MAX
+        })
+    }
+
+    /// The priority for which it looks at nodes.
+    pub(super) const fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    /// The nodes that fit, in the order of their rows.
+    pub(super) fn fitting(&self) -> impl Iterator<Item = NodeId> + '_ {
+        (0..).zip(&self.causes).filter(|(_, cause)| **cause == FITS).map(|(row, _)| NodeId::of(row))
+    }
+
+    /// How many fit.
+    pub(super) fn count(&self) -> usize {
+        self.meanings.first().map_or(0, |(_, nodes)| *nodes)
+    }
+
+    /// The best of those that fit, when nothing but the node counts.
+    pub(super) fn best(&self) -> Option<NodeId> {
+        self.tournament.best().map(|row| NodeId::of(u32::try_from(row).unwrap_or(u32::MAX)))
+    }
+
+    /// What decides between nodes with the same points.
+    pub(super) fn lot(&self, node: NodeId) -> u64 {
+        self.lots[node.index()]
+    }
+
+    /// The lot of any node, also of one that does not fit.
+    pub(super) fn lot_of(&self, cluster: Cluster<'_>, node: NodeId) -> u64 {
+        lot(self.seed, cluster.nodes.name_hash(node))
+    }
+
+    /// Weighted points of the scores about the node alone, for each of these nodes, which fit.
+    pub(super) fn points(&self, nodes: &[NodeId], totals: &mut Vec<i64>) {
+        totals.clear();
+        totals.extend(nodes.iter().map(|node| self.settled[node.index()]));
+        for relative in &self.relative {
+            let most = nodes.iter().map(|node| relative.raw[node.index()]).max().unwrap_or_default();
+            for (total, node) in totals.iter_mut().zip(nodes) {
+                *total += relative.weighted(node.index(), most);
+            }
+        }
+    }
+
+    /// Why nodes do not fit: the reasons, and how many nodes have them.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&[Refusal], usize)> {
+        self.meanings.iter().skip(2).filter(|(_, nodes)| *nodes > 0).map(|(meaning, nodes)| (&meaning[..], *nodes))
+    }
+
+    /// Why this node does not fit; nothing if it does, or is no node.
+    pub(super) fn refusals_of(&self, node: NodeId) -> &[Refusal] {
+        let cause = self.causes.get(node.index()).copied().unwrap_or(ABSENT);
+        self.meanings.get(usize::from(cause)).map_or(&[], |(meaning, _)| meaning)
+    }
+
+    /// What could change the mind of the filters that refused.
+    pub(super) fn helped_by(&self) -> Hints {
+        let reasons = self.refused().flat_map(|(reasons, _)| reasons);
+        reasons.fold(Hints::NODE_ADDED, |hints, reason| hints.and(reason.helped_by()))
+    }
+}
+
+/// Why a node is refused by the filters about the node alone: what the first that refuses it says.
+pub(super) fn refusals(cluster: Cluster<'_>, asked: &Asked, node: NodeId) -> Vec<Refusal> {
+    let mut reasons = Vec::new();
+    for filter in FILTERS {
+        (filter.check)(cluster, node, &asked.question, &mut reasons);
+        if !reasons.is_empty() {
+            break;
+        }
+    }
+    reasons
+}
+
+/// A node's lot, from the seed and its name: which row it has plays no part.
+fn lot(seed: u64, name_hash: u64) -> u64 {
+    let bits = (seed ^ name_hash).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+/// The evaluations of the questions that were asked last, by question and priority.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evaluations {
+    all: BTreeMap<(u64, i32), (u64, Evaluation)>,
+    uses: u64,
+}
+
+impl Evaluations {
+    /// The evaluation of a question, up to date.
+    pub(super) fn of(&mut self, asked: &Asked, priority: i32, cluster: Cluster<'_>, seed: u64) -> &Evaluation {
+        self.uses += 1;
+        let uses = self.uses;
+        let key = (asked.number, priority);
+        if !self.all.contains_key(&key) {
+            let most = (MAX_ROWS / cluster.nodes.rows().max(1)).clamp(1, MAX_EVALUATIONS);
+            while self.all.len() >= most {
+                let oldest = self.all.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key);
+                let Some(oldest) = oldest else { break };
+                self.all.remove(&oldest);
+            }
+        }
+        let (used, evaluation) = self.all.entry(key).or_default();
+        *used = uses;
+        evaluation.priority = priority;
+        evaluation.refresh(cluster, asked, seed);
+        evaluation
+    }
+
+    /// The question is asked no more.
+    pub(super) fn forget(&mut self, number: u64) {
+        let gone: Vec<_> = self.all.range((number, i32::MIN)..=(number, i32::MAX)).map(|(key, _)| *key).collect();
+        for key in gone {
+            self.all.remove(&key);
+        }
+    }
+}

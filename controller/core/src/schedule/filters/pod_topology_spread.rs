@@ -1,0 +1,76 @@
+//! `PodTopologySpread`: constraints with `DoNotSchedule` (TSC-03). The skew is what the domain would count with the pod,
+//! less the fewest of any eligible domain.
+
+use super::{Cluster, DomainRule, PodFilter, Refusal};
+use crate::schedule::census::{ClassId, CounterId};
+use crate::schedule::hints::Hints;
+use crate::schedule::nodes::NodeId;
+use crate::schedule::question::SpreadConstraint;
+use crate::schedule::rules::Asked;
+
+pub(super) const FILTER: PodFilter = PodFilter {
+    name: "PodTopologySpread",
+    rules,
+    check,
+    helped_by: Hints::NODE_ADDED.and(Hints::LABELS).and(Hints::TAINTS).and(Hints::POD_ADDED).and(Hints::POD_GONE),
+};
+
+/// What decides on every domain of one constraint.
+struct Skew {
+    /// 1 if the pod counts itself.
+    own: i64,
+    fewest: i64,
+    most: i64,
+}
+
+impl Skew {
+    fn of(cluster: Cluster<'_>, constraint: &SpreadConstraint, counter: CounterId, class: ClassId) -> Self {
+        let counts = cluster.census.counts(counter);
+        let eligible = cluster.census.eligible_nodes(counter).iter().enumerate().filter(|(_, nodes)| **nodes > 0);
+        let (mut domains, mut fewest) = (0, i64::MAX);
+        for (domain, _) in eligible {
+            domains += 1;
+            fewest = fewest.min(counts.get(domain).copied().unwrap_or_default());
+        }
+        if domains < constraint.min_domains || domains == 0 {
+            fewest = 0;
+        }
+        let own = i64::from(cluster.census.is_meant(class, cluster.census.matcher_of(counter)));
+        Self { own, fewest, most: constraint.max_skew }
+    }
+
+    const fn refusal(&self, count: i64) -> Option<Refusal> {
+        if count + self.own - self.fewest > self.most { Some(Refusal::Skew) } else { None }
+    }
+}
+
+fn hard(asked: &Asked) -> impl Iterator<Item = (&SpreadConstraint, CounterId)> {
+    asked.question.spread.iter().zip(asked.spread.iter().copied()).filter(|(constraint, _)| constraint.hard)
+}
+
+fn rules<'a>(cluster: Cluster<'a>, asked: &Asked, class: ClassId, rules: &mut Vec<DomainRule<'a>>) {
+    for (constraint, counter) in hard(asked) {
+        let skew = Skew::of(cluster, constraint, counter, class);
+        rules.push(DomainRule {
+            domains: cluster.census.domains(cluster.census.topology_of(counter)),
+            verdicts: cluster.census.counts(counter).iter().map(|count| skew.refusal(*count)).collect(),
+            otherwise: skew.refusal(0),
+            without_key: Some(Refusal::NoSpreadLabel),
+        });
+    }
+}
+
+fn check(cluster: Cluster<'_>, node: NodeId, asked: &Asked, class: ClassId) -> Option<Refusal> {
+    hard(asked).find_map(|(constraint, counter)| {
+        let domains = cluster.census.domains(cluster.census.topology_of(counter));
+        if domains.get(node.index()).is_none_or(|domain| domain.is_none()) {
+            return Some(Refusal::NoSpreadLabel);
+        }
+        let mut skew = Skew::of(cluster, constraint, counter, class);
+        let count = cluster.count(counter, node);
+        if cluster.census.is_eligible(counter, node) && skew.fewest > count {
+            skew.fewest = count;
+        }
+        skew.refusal(count)
+    })
+}

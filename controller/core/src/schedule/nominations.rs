@@ -1,0 +1,60 @@
+//! Rooms that preemption has made, held for those it made them for until they are bound (PRI-04, PRI-08).
+
+use std::collections::BTreeMap;
+
+use super::nodes::NodeId;
+use super::overlay::{Overlay, Seen};
+use crate::object::Key;
+
+/// A pod with `status.nominatedNodeName`.
+#[derive(Clone, Debug)]
+pub(super) struct Nominee {
+    pub(super) key: Key,
+    pub(super) priority: i32,
+    pub(super) seen: Seen,
+}
+
+/// By node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Nominations {
+    by_node: BTreeMap<NodeId, Vec<Nominee>>,
+}
+
+impl Nominations {
+    /// Holds room on a node.
+    pub(super) fn add(&mut self, node: NodeId, nominee: Nominee) {
+        self.remove(node, &nominee.key);
+        self.by_node.entry(node).or_default().push(nominee);
+    }
+
+    /// Gives it free.
+    pub(super) fn remove(&mut self, node: NodeId, key: &Key) {
+        if let Some(nominees) = self.by_node.get_mut(&node) {
+            nominees.retain(|nominee| nominee.key != *key);
+            if nominees.is_empty() {
+                self.by_node.remove(&node);
+            }
+        }
+    }
+
+    /// Pods for which room is held on a node.
+    pub(super) fn on(&self, node: NodeId) -> &[Nominee] {
+        self.by_node.get(&node).map_or(&[], |nominees| nominees)
+    }
+
+    /// The node as pods of this priority must take it: with those of equal or higher priority for which room is held.
+    /// `None` when there are none.
+    pub(super) fn held_against(&self, node: NodeId, priority: i32) -> Option<Overlay> {
+        self.held_except(node, priority, None)
+    }
+
+    /// As [`Self::held_against`], for a pod for which room may be held itself.
+    pub(super) fn held_except(&self, node: NodeId, priority: i32, own: Option<&Key>) -> Option<Overlay> {
+        if self.by_node.is_empty() {
+            return None;
+        }
+        let counts = |nominee: &&Nominee| nominee.priority >= priority && own.is_none_or(|own| *own != nominee.key);
+        let with: Vec<Seen> = self.on(node).iter().filter(counts).map(|nominee| nominee.seen.clone()).collect();
+        (!with.is_empty()).then(|| Overlay { node, without: Vec::new(), with })
+    }
+}

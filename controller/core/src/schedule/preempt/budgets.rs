@@ -1,0 +1,60 @@
+//! Pod disruption budgets, as far as preemption obeys them: best effort (PRI-07).
+
+use std::collections::BTreeMap;
+
+use super::super::census::{Census, ClassId, MatcherId};
+use crate::object::Key;
+
+/// One budget.
+#[derive(Clone, Debug)]
+struct Budget {
+    pods: MatcherId,
+    /// `status.disruptionsAllowed`
+    allowed: i64,
+}
+
+/// All budgets.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Budgets {
+    all: BTreeMap<Key, Budget>,
+    /// Counts changes, so that what was found under earlier ones is not believed.
+    version: u64,
+}
+
+impl Budgets {
+    /// A budget appeared or changed; the matcher of the one before, which is to be released.
+    pub(in super::super) fn set(&mut self, key: Key, pods: MatcherId, allowed: i64) -> Option<MatcherId> {
+        self.version += 1;
+        self.all.insert(key, Budget { pods, allowed }).map(|before| before.pods)
+    }
+
+    /// A budget is gone.
+    pub(in super::super) fn unset(&mut self, key: &Key) -> Option<MatcherId> {
+        self.version += 1;
+        self.all.remove(key).map(|before| before.pods)
+    }
+
+    pub(super) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Which of these pods, in this order, would break a budget if all of them went.
+    pub(super) fn violated(&self, census: &Census, classes: impl Iterator<Item = ClassId>) -> Vec<bool> {
+        if self.all.is_empty() {
+            return classes.map(|_| false).collect();
+        }
+        let mut left: Vec<(MatcherId, i64)> = self.all.values().map(|budget| (budget.pods, budget.allowed)).collect();
+        classes
+            .map(|class| {
+                let mut breaks = false;
+                for (pods, allowed) in &mut left {
+                    if census.is_meant(class, *pods) {
+                        *allowed -= 1;
+                        breaks |= *allowed < 0;
+                    }
+                }
+                breaks
+            })
+            .collect()
+    }
+}

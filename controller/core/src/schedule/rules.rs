@@ -1,0 +1,153 @@
+//! A question together with its places in the census: what all pods that ask it share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::census::{Census, ClassId, CounterId, Counting, Matcher, MatcherId};
+use super::nodes::{NodeId, Nodes};
+use super::overlay::{Cluster, Seen};
+use super::question::Question;
+use super::symbols::Symbols;
+
+/// What existing pods' required affinity counts for, when scores look at it (Kubernetes: `hardPodAffinityWeight`).
+const HARD_AFFINITY_WEIGHT: i64 = 1;
+
+/// A question that is asked now, with its counters.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// Tells it from every other question there has ever been.
+    pub(super) number: u64,
+    pub(super) question: Question,
+    /// One a spread constraint.
+    pub(super) spread: Vec<CounterId>,
+    /// One a term of required affinity; each counts pods that all terms mean.
+    pub(super) affinity: Vec<CounterId>,
+    /// One a term of required anti-affinity.
+    pub(super) anti_affinity: Vec<CounterId>,
+    /// One a preferred term.
+    pub(super) preferred: Vec<CounterId>,
+    /// What a pod that asks this holds once it is bound, with its weight.
+    held: Vec<(CounterId, i64)>,
+    matchers: Vec<MatcherId>,
+}
+
+impl Asked {
+    /// What a pod that asks this holds of a counter once it is bound.
+    pub(super) fn held(&self, counter: CounterId) -> i64 {
+        self.held.iter().filter(|(known, _)| *known == counter).map(|(_, weight)| *weight).sum()
+    }
+
+    /// Whether a pod that asks this refuses to be with pods of a class.
+    pub(super) fn refuses(&self, class: ClassId, cluster: Cluster<'_>) -> bool {
+        let meant = |counter: &CounterId| cluster.census.is_meant(class, cluster.census.matcher_of(*counter));
+        self.anti_affinity.iter().any(meant)
+    }
+
+    /// What is there of other pods has nothing to say of where this pod may go, as far as its own question is concerned.
+    pub(super) const fn is_about_nodes_alone(&self) -> bool {
+        self.spread.is_empty() && self.affinity.is_empty() && self.anti_affinity.is_empty() && self.preferred.is_empty()
+    }
+}
+
+/// The questions that are asked now; pods that ask the same share one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Questions {
+    all: BTreeMap<Question, Arc<Asked>>,
+    numbers: u64,
+}
+
+impl Questions {
+    /// The question with its counters; to be released.
+    pub(super) fn acquire(
+        &mut self,
+        question: Question,
+        census: &mut Census,
+        nodes: &Nodes,
+        symbols: &Symbols,
+    ) -> Arc<Asked> {
+        if let Some(known) = self.all.get(&question) {
+            return Arc::clone(known);
+        }
+        let mut maker = Maker { census, nodes, symbols, matchers: Vec::new() };
+        let spread = question.spread.iter();
+        let spread = spread
+            .map(|constraint| {
+                let counting = Counting::Spread(Arc::clone(&constraint.eligibility));
+                maker.counter(constraint.pods.clone(), constraint.key, counting)
+            })
+            .collect();
+        let all_terms = Matcher(question.affinity.iter().map(|term| term.pods.clone()).collect());
+        let affinity = question.affinity.iter();
+        let affinity = affinity.map(|term| maker.counter(all_terms.clone(), term.key, Counting::Matching)).collect();
+        let one = |term: &super::question::PodTerm| Matcher(vec![term.pods.clone()]);
+        let anti = question.anti_affinity.iter();
+        let anti_affinity = anti.map(|term| maker.counter(one(term), term.key, Counting::Matching)).collect();
+        let preferred = question.preferred_pods.iter();
+        let preferred = preferred.map(|(_, term)| maker.counter(one(term), term.key, Counting::Matching)).collect();
+        let mut held = Vec::new();
+        for term in &question.anti_affinity {
+            held.push((maker.counter(one(term), term.key, Counting::Refusing), 1));
+        }
+        let hard = question.affinity.iter().map(|term| (HARD_AFFINITY_WEIGHT, term));
+        let soft = question.preferred_pods.iter().map(|(weight, term)| (*weight, term));
+        for (weight, term) in hard.chain(soft) {
+            held.push((maker.counter(one(term), term.key, Counting::Preferring), weight));
+        }
+        let matchers = maker.matchers;
+        self.numbers += 1;
+        let number = self.numbers;
+        let asked =
+            Asked { number, question: question.clone(), spread, affinity, anti_affinity, preferred, held, matchers };
+        let asked = Arc::new(asked);
+        self.all.insert(question, Arc::clone(&asked));
+        asked
+    }
+
+    /// Forgets a question that nobody asks any more, and says its number then.
+    pub(super) fn release(&mut self, asked: Arc<Asked>, census: &mut Census) -> Option<u64> {
+        // This one and the table's.
+        if Arc::strong_count(&asked) > 2 {
+            return None;
+        }
+        self.all.remove(&asked.question);
+        let own = asked.spread.iter().chain(&asked.affinity).chain(&asked.anti_affinity).chain(&asked.preferred);
+        for counter in own.chain(asked.held.iter().map(|(counter, _)| counter)) {
+            census.release_counter(*counter);
+        }
+        for matcher in &asked.matchers {
+            census.release_matcher(*matcher);
+        }
+        Some(asked.number)
+    }
+}
+
+struct Maker<'a> {
+    census: &'a mut Census,
+    nodes: &'a Nodes,
+    symbols: &'a Symbols,
+    matchers: Vec<MatcherId>,
+}
+
+impl Maker<'_> {
+    fn counter(&mut self, pods: Matcher, key: super::symbols::Symbol, counting: Counting) -> CounterId {
+        let matcher = self.census.matcher(pods, self.symbols);
+        self.matchers.push(matcher);
+        self.census.counter(matcher, key, counting, self.nodes, self.symbols)
+    }
+}
+
+/// A pod is on a node now.
+pub(super) fn arrive(pod: &Seen, node: NodeId, census: &mut Census) {
+    census.arrived(pod.class, node, pod.ending);
+    for (counter, weight) in &pod.asked.held {
+        census.held(*counter, node, *weight);
+    }
+}
+
+/// It is gone.
+pub(super) fn leave(pod: &Seen, node: NodeId, census: &mut Census) {
+    census.left(pod.class, node, pod.ending);
+    for (counter, weight) in &pod.asked.held {
+        census.held(*counter, node, -*weight);
+    }
+}

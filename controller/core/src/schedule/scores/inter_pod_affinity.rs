@@ -1,0 +1,48 @@
+//! `InterPodAffinity`: the weights of preferred terms, by the pods that they mean; the pod's own, and those that bound
+//! pods hold for or against it.
+
+use super::{MAX_POINTS, PodScore};
+use crate::schedule::census::{ClassId, CounterId, Counting, Domain};
+use crate::schedule::nodes::NodeId;
+use crate::schedule::overlay::Cluster;
+use crate::schedule::rules::Asked;
+
+pub(super) const SCORE: PodScore = PodScore { name: "InterPodAffinity", weight: 2, points };
+
+fn points(cluster: Cluster<'_>, left: &[NodeId], asked: &Asked, class: ClassId, points: &mut Vec<i64>) -> bool {
+    let own = asked.preferred.iter().zip(&asked.question.preferred_pods);
+    let own = own.map(|(counter, (weight, _))| (*counter, *weight));
+    let preferring = |counter: &CounterId| *cluster.census.counting_of(*counter) == Counting::Preferring;
+    let others = cluster.census.holders_against(class).filter(preferring).map(|counter| (counter, 1));
+    let terms: Vec<(&[Domain], &[i64], i64)> = own
+        .chain(others)
+        .map(|(counter, weight)| {
+            let domains = cluster.census.domains(cluster.census.topology_of(counter));
+            (domains, cluster.census.counts(counter), weight)
+        })
+        .collect();
+    if terms.is_empty() {
+        return false;
+    }
+    points.clear();
+    points.resize(left.len(), 0);
+    for (domains, counts, weight) in terms {
+        for (sum, node) in points.iter_mut().zip(left) {
+            let domain = domains.get(node.index()).copied().unwrap_or(Domain::NONE);
+            *sum += weight * counts.get(domain.index()).copied().unwrap_or_default();
+        }
+    }
+    normalise(points);
+    true
+}
+
+/// The fewest become 0, the most 100. Kubernetes computes the share with floats; the operations are exact everywhere.
+fn normalise(points: &mut [i64]) {
+    let (fewest, most) = (points.iter().copied().min(), points.iter().copied().max());
+    let (Some(fewest), Some(most)) = (fewest, most) else { return };
+    let range = (most - fewest) as f64;
+    for points in points {
+        let share = if most > fewest { (*points - fewest) as f64 / range } else { 0.0 };
+        *points = (MAX_POINTS as f64 * share) as i64;
+    }
+}

@@ -1,0 +1,108 @@
+//! `PodTopologySpread`: constraints with `ScheduleAnyway` (TSC-04). A node has as many points against it as its domains
+//! count pods, each weighted by the logarithm of how many domains there are.
+
+use super::{MAX_POINTS, PodScore, logarithm};
+use crate::schedule::census::{ClassId, CounterId, Domain};
+use crate::schedule::nodes::NodeId;
+use crate::schedule::overlay::Cluster;
+use crate::schedule::question::SpreadConstraint;
+use crate::schedule::rules::Asked;
+
+pub(super) const SCORE: PodScore = PodScore { name: "PodTopologySpread", weight: 2, points };
+
+/// One constraint, weighed against the nodes that are left.
+struct Weighed<'a> {
+    domains: &'a [Domain],
+    /// Points against a node, by its domain.
+    against: Vec<f64>,
+    otherwise: f64,
+}
+
+fn domain(domains: &[Domain], node: NodeId) -> Option<usize> {
+    domains.get(node.index()).filter(|domain| !domain.is_none()).map(|domain| domain.index())
+}
+
+fn points(cluster: Cluster<'_>, left: &[NodeId], asked: &Asked, _class: ClassId, points: &mut Vec<i64>) -> bool {
+    let constraints = asked.question.spread.iter().zip(asked.spread.iter().copied());
+    let soft: Vec<_> = constraints.filter(|(constraint, _)| !constraint.hard).collect();
+    if soft.is_empty() {
+        return false;
+    }
+    let topologies: Vec<&[Domain]> =
+        soft.iter().map(|(_, counter)| cluster.census.domains(cluster.census.topology_of(*counter))).collect();
+    let needs_all = !asked.question.spread_is_default;
+    let is_ignored = |node: NodeId| needs_all && topologies.iter().any(|domains| domain(domains, node).is_none());
+    let ignored = if needs_all { left.iter().filter(|node| is_ignored(**node)).count() } else { 0 };
+    let weighed: Vec<Weighed<'_>> = soft
+        .iter()
+        .zip(&topologies)
+        .map(|((constraint, counter), domains)| {
+            let size = if constraint.key == cluster.symbols.hostname {
+                left.len() - ignored
+            } else {
+                count_domains(domains, left, needs_all.then_some(&is_ignored))
+            };
+            weigh(cluster, constraint, *counter, domains, size)
+        })
+        .collect();
+    let against = |node: NodeId| {
+        if ignored > 0 && is_ignored(node) {
+            return None;
+        }
+        let sum = weighed.iter().fold(0.0, |sum, constraint| {
+            let found = domain(constraint.domains, node);
+            sum + found.map_or(0.0, |found| constraint.against.get(found).copied().unwrap_or(constraint.otherwise))
+        });
+        // Kubernetes rounds halves away from zero; there are no negative sums.
+        Some((sum + 0.5) as i64)
+    };
+    let raw: Vec<Option<i64>> = left.iter().map(|node| against(*node)).collect();
+    normalise(&raw, points);
+    true
+}
+
+fn weigh<'a>(
+    cluster: Cluster<'_>,
+    constraint: &SpreadConstraint,
+    counter: CounterId,
+    domains: &'a [Domain],
+    size: usize,
+) -> Weighed<'a> {
+    let weight = logarithm::of(size + 2);
+    let extra = (constraint.max_skew - 1) as f64;
+    let counts = cluster.census.counts(counter);
+    let against = counts.iter().map(|count| *count as f64 * weight + extra).collect();
+    Weighed { domains, against, otherwise: extra }
+}
+
+/// How many domains the nodes that are left are in; those without the key are one, where they are not ignored.
+fn count_domains(domains: &[Domain], left: &[NodeId], ignored: Option<&dyn Fn(NodeId) -> bool>) -> usize {
+    let mut seen: Vec<bool> = Vec::new();
+    let (mut count, mut without_key) = (0, 0);
+    for node in left {
+        if ignored.is_some_and(|ignored| ignored(*node)) {
+            continue;
+        }
+        let Some(domain) = domain(domains, *node) else {
+            without_key = 1;
+            continue;
+        };
+        if seen.len() <= domain {
+            seen.resize(domain + 1, false);
+        }
+        count += usize::from(!std::mem::replace(&mut seen[domain], true));
+    }
+    count + without_key
+}
+
+/// The fewest points against become the most for: 100 x (most + fewest - own) / most.
+fn normalise(raw: &[Option<i64>], points: &mut Vec<i64>) {
+    let counted = || raw.iter().flatten().copied();
+    let (fewest, most) = (counted().min().unwrap_or_default(), counted().max().unwrap_or_default());
+    points.clear();
+    points.extend(raw.iter().map(|own| match own {
+        None => 0,
+        Some(_) if most == 0 => MAX_POINTS,
+        Some(own) => MAX_POINTS * (most + fewest - own) / most,
+    }));
+}

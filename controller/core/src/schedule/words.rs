@@ -1,0 +1,119 @@
+//! What the scheduler writes: bindings, conditions, nominations and events, in Kubernetes' words.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Preemption, SCHEDULER_NAME};
+use crate::clock::Now;
+use crate::object::{Key, Object};
+use crate::plan::{Note, Plan, Write};
+use crate::view::View;
+
+/// A pod goes to a node.
+pub(super) fn bind(pod: &Object, node: &Arc<str>) -> Plan {
+    let message = format!("Successfully assigned {}/{} to {node}", pod.namespace(), pod.name());
+    let write = Write::Bind { key: pod.key.clone(), uid: pod.uid, node: node.to_string() };
+    Plan { writes: vec![write], notes: vec![note(pod, false, "Scheduled", message)], wake_at: None }
+}
+
+/// A pod goes nowhere for now.
+pub(super) fn unschedulable(view: &View, pod: &Object, message: String, preemption: Preemption, now: Now) -> Plan {
+    let mut plan = Plan::default();
+    let (message, nominated) = match preemption {
+        Preemption::Waits => {
+            let words = "not eligible due to a terminating pod on the nominated node.";
+            (format!("{message} preemption: {words}"), None)
+        }
+        Preemption::None(words) if words.is_empty() => (message, Some(None)),
+        Preemption::None(words) => (format!("{message} preemption: {words}"), Some(None)),
+        Preemption::Victims { node, victims, losers } => {
+            for victim in &victims.pods {
+                preempt(view, &mut plan, &victim.key, pod, &node, now);
+            }
+            for loser in losers {
+                clear_nomination(view, &mut plan, &loser);
+            }
+            (message, Some(Some(node)))
+        }
+    };
+    if let Some(status) = status_with(pod, &message, nominated, now) {
+        plan.writes.push(Write::Status { key: pod.key.clone(), expected: pod.revision, status });
+    }
+    plan.notes.push(note(pod, true, "FailedScheduling", message));
+    plan
+}
+
+/// One victim is asked to go.
+fn preempt(view: &View, plan: &mut Plan, victim: &Key, pod: &Object, node: &str, now: Now) {
+    let Some(victim) = view.get(victim).filter(|victim| !victim.is_deleting()) else { return };
+    let mut value = victim.value();
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "message": format!("{SCHEDULER_NAME}: preempting to accommodate a higher priority pod"),
+        "lastProbeTime": null, "lastTransitionTime": now.stamp(),
+    });
+    crate::write::set_condition(&mut value, condition);
+    let (key, uid) = (victim.key.clone(), victim.uid);
+    plan.writes.push(Write::Status { key: key.clone(), expected: victim.revision, status: value["status"].take() });
+    plan.writes.push(Write::Delete { key, uid, grace_seconds: None, propagation: None });
+    plan.notes.push(note(victim, false, "Preempted", format!("Preempted by pod {} on node {node}", pod.uid)));
+}
+
+/// A pod of lower priority loses the room that was held for it (PRI-08).
+fn clear_nomination(view: &View, plan: &mut Plan, loser: &Key) {
+    let Some(loser) = view.get(loser) else { return };
+    let mut value = loser.value();
+    if let Some(status) = value["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
+    let (key, expected) = (loser.key.clone(), loser.revision);
+    plan.writes.push(Write::Status { key, expected, status: value["status"].take() });
+}
+
+/// The pod's status with the condition that says why it waits, and the node on which room is held for it (`None` to leave
+/// that as it is); `None` if it says all this already.
+fn status_with(pod: &Object, message: &str, nominated: Option<Option<Arc<str>>>, now: Now) -> Option<Value> {
+    let mut value = pod.value();
+    let conditions = value["status"]["conditions"].as_array();
+    let old = conditions.and_then(|list| list.iter().find(|condition| condition["type"] == "PodScheduled"));
+    let old = old.filter(|old| old["status"] == "False");
+    let known = old.is_some_and(|old| old["reason"] == "Unschedulable" && old["message"] == message);
+    // It moves only when the status does.
+    let since = old.map_or_else(|| json!(now.stamp()), |old| old["lastTransitionTime"].clone());
+    let before = value["status"]["nominatedNodeName"].as_str().map(ToOwned::to_owned);
+    let held = match nominated {
+        Some(nominated) => nominated.map(|node| node.to_string()),
+        None => before.clone(),
+    };
+    if known && held == before {
+        return None;
+    }
+    match held {
+        Some(node) => value["status"]["nominatedNodeName"] = json!(node),
+        None => {
+            if let Some(status) = value["status"].as_object_mut() {
+                status.remove("nominatedNodeName");
+            }
+        }
+    }
+    let condition = json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+        "lastProbeTime": null, "lastTransitionTime": since,
+    });
+    crate::write::set_condition(&mut value, condition);
+    Some(value["status"].take())
+}
+
+fn note(pod: &Object, warning: bool, reason: &str, message: String) -> Note {
+    Note {
+        about: pod.key.clone(),
+        uid: pod.uid,
+        field_path: String::new(),
+        warning,
+        reason: reason.to_owned(),
+        message,
+        component: SCHEDULER_NAME,
+        host: String::new(),
+    }
+}
