@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::census::ClassId;
-use super::evaluation::{Evaluation, refusals};
+use super::evaluation::{Evaluation, lot, refusals};
 use super::filters::{DomainRule, POD_FILTERS, Refusal};
 use super::hints::Hints;
 use super::nodes::NodeId;
@@ -49,6 +49,41 @@ impl Decision {
                 *self.causes.entry(*reason).or_default() += nodes;
             }
         }
+    }
+
+    /// Decides among a few nodes, for a pod that can go to no others.
+    pub(super) fn decide_among(
+        &mut self,
+        cluster: Cluster<'_>,
+        nodes: &[NodeId],
+        asked: &Asked,
+        (class, priority, seed): (ClassId, i32, u64),
+    ) {
+        self.causes.clear();
+        self.left.clear();
+        self.helped_by = Hints::NODE_ADDED;
+        for node in nodes {
+            let held = cluster.nominations.held_against(*node, priority);
+            let found = check(cluster, asked, class, *node)
+                .and_then(|()| check(Cluster { overlay: held.as_ref(), ..cluster }, asked, class, *node));
+            match found {
+                Ok(()) => self.left.push(*node),
+                Err(refusal) => {
+                    *self.causes.entry(refusal).or_default() += 1;
+                    self.helped_by = self.helped_by.and(refusal.helped_by());
+                }
+            }
+        }
+        let others = cluster.nodes.len() - nodes.len();
+        if others > 0 {
+            self.causes.insert(Refusal::Affinity, others);
+        }
+        let columns = if self.left.len() > 1 { columns(cluster, asked, class, &self.left) } else { Vec::new() };
+        let strength = |index: &usize| {
+            let total: i64 = columns.iter().map(|(_, weight, column)| weight * column[*index]).sum();
+            (total, lot(seed, cluster.nodes.name_hash(self.left[*index])))
+        };
+        self.best = (0..self.left.len()).max_by_key(strength).map(|index| self.left[index]);
     }
 
     fn look_at_all(

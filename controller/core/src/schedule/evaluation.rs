@@ -3,6 +3,7 @@
 //! changed, and not a look at every node.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::filters::{FILTERS, Refusal};
 use super::hints::Hints;
@@ -223,11 +224,6 @@ impl Evaluation {
         (0..).zip(&self.causes).filter(|(_, cause)| **cause == FITS).map(|(row, _)| NodeId::of(row))
     }
 
-    /// How many fit.
-    pub(super) fn count(&self) -> usize {
-        self.meanings.first().map_or(0, |(_, nodes)| *nodes)
-    }
-
     /// The best of those that fit, when nothing but the node counts.
     pub(super) fn best(&self) -> Option<NodeId> {
         self.tournament.best().map(|row| NodeId::of(u32::try_from(row).unwrap_or(u32::MAX)))
@@ -286,46 +282,53 @@ pub(super) fn refusals(cluster: Cluster<'_>, asked: &Asked, node: NodeId) -> Vec
 }
 
 /// A node's lot, from the seed and its name: which row it has plays no part.
-fn lot(seed: u64, name_hash: u64) -> u64 {
+pub(super) fn lot(seed: u64, name_hash: u64) -> u64 {
     let bits = (seed ^ name_hash).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
 }
 
+/// One evaluation that is kept, and its question with it: the next pod of a template often comes after the last has been
+/// bound, and finds everything as it was left.
+#[derive(Clone, Debug)]
+struct Kept {
+    used: u64,
+    asked: Arc<Asked>,
+    evaluation: Evaluation,
+}
+
 /// The evaluations of the questions that were asked last, by question and priority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evaluations {
-    all: BTreeMap<(u64, i32), (u64, Evaluation)>,
+    all: BTreeMap<(u64, i32), Kept>,
     uses: u64,
 }
 
 impl Evaluations {
-    /// The evaluation of a question, up to date.
-    pub(super) fn of(&mut self, asked: &Asked, priority: i32, cluster: Cluster<'_>, seed: u64) -> &Evaluation {
-        self.uses += 1;
-        let uses = self.uses;
-        let key = (asked.number, priority);
-        if !self.all.contains_key(&key) {
-            let most = (MAX_ROWS / cluster.nodes.rows().max(1)).clamp(1, MAX_EVALUATIONS);
-            while self.all.len() >= most {
-                let oldest = self.all.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key);
-                let Some(oldest) = oldest else { break };
-                self.all.remove(&oldest);
-            }
+    /// Makes room for one more; the questions that are not kept any longer are to be released.
+    pub(super) fn make_room(&mut self, asked: &Asked, priority: i32, rows: usize) -> Vec<Arc<Asked>> {
+        let mut dropped = Vec::new();
+        if self.all.contains_key(&(asked.number, priority)) {
+            return dropped;
         }
-        let (used, evaluation) = self.all.entry(key).or_default();
-        *used = uses;
-        evaluation.priority = priority;
-        evaluation.refresh(cluster, asked, seed);
-        evaluation
+        let most = (MAX_ROWS / rows.max(1)).clamp(1, MAX_EVALUATIONS);
+        while self.all.len() >= most {
+            let oldest = self.all.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| *key);
+            let Some(kept) = oldest.and_then(|oldest| self.all.remove(&oldest)) else { break };
+            dropped.push(kept.asked);
+        }
+        dropped
     }
 
-    /// The question is asked no more.
-    pub(super) fn forget(&mut self, number: u64) {
-        let gone: Vec<_> = self.all.range((number, i32::MIN)..=(number, i32::MAX)).map(|(key, _)| *key).collect();
-        for key in gone {
-            self.all.remove(&key);
-        }
+    /// The evaluation of a question, up to date.
+    pub(super) fn of(&mut self, asked: &Arc<Asked>, priority: i32, cluster: Cluster<'_>, seed: u64) -> &Evaluation {
+        self.uses += 1;
+        let fresh =
+            || Kept { used: 0, asked: Arc::clone(asked), evaluation: Evaluation { priority, ..Evaluation::default() } };
+        let kept = self.all.entry((asked.number, priority)).or_insert_with(fresh);
+        kept.used = self.uses;
+        kept.evaluation.refresh(cluster, asked, seed);
+        &kept.evaluation
     }
 }

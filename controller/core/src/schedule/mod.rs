@@ -72,7 +72,7 @@ use overlay::{Cluster, Seen};
 use preempt::{Budgets, Preemptions, Preemptor, Resident, Residents, Scene, Victims};
 use question::{DefaultSpread, Question, labels_of};
 use queue::{Queue, Rank};
-use rules::Questions;
+use rules::{Asked, Questions};
 use symbols::Symbols;
 
 /// `spec.schedulerName` of the pods that are placed here, and the component of the events.
@@ -277,9 +277,19 @@ impl Scheduler {
 
     fn release(&mut self, seen: Seen) {
         self.census.release_class(seen.class);
-        if let Some(number) = self.questions.release(seen.asked, &mut self.census) {
-            self.evaluations.forget(number);
+        self.release_question(seen.asked);
+    }
+
+    fn release_question(&mut self, asked: Arc<Asked>) {
+        if let Some(number) = self.questions.release(asked, &mut self.census) {
             self.preemptions.forget(number);
+        }
+    }
+
+    /// So that an evaluation of this question can be kept.
+    fn make_room(&mut self, seen: &Seen, priority: i32) {
+        for asked in self.evaluations.make_room(&seen.asked, priority, self.nodes.rows()) {
+            self.release_question(asked);
         }
     }
 
@@ -362,6 +372,7 @@ impl Scheduler {
     pub fn explain(&mut self, view: &View, pod: &Object) -> Explanation {
         let seen = self.see(view, pod);
         let priority = pod.row.pod().map_or(0, |row| row.priority);
+        self.make_room(&seen, priority);
         let Self { nodes, symbols, census, nominations, evaluations, seed, .. } = self;
         let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
         let evaluation = evaluations.of(&seen.asked, priority, cluster, *seed);
@@ -376,6 +387,14 @@ impl Scheduler {
     }
 
     fn decide(&mut self, seen: &Seen, priority: i32) {
+        if let Some(names) = seen.asked.question.only() {
+            let Self { nodes, symbols, census, nominations, decision, seed, .. } = self;
+            let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
+            let rows = names.iter().filter_map(|name| nodes.find(symbols.text(*name)));
+            let rows: Vec<NodeId> = rows.filter(|node| nodes.is_present(*node)).collect();
+            return decision.decide_among(cluster, &rows, &seen.asked, (seen.class, priority, *seed));
+        }
+        self.make_room(seen, priority);
         let Self { nodes, symbols, census, nominations, evaluations, decision, seed, .. } = self;
         let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
         let evaluation = evaluations.of(&seen.asked, priority, cluster, *seed);
@@ -387,6 +406,7 @@ impl Scheduler {
         if pod.value()["spec"]["preemptionPolicy"] == "Never" {
             return Preemption::None("not eligible due to preemptionPolicy=Never.".to_owned());
         }
+        self.make_room(&tracked.seen, tracked.priority);
         let Self { nodes, symbols, census, nominations, evaluations, preemptions, residents, budgets, seed, .. } = self;
         let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
         let evaluation = evaluations.of(&tracked.seen.asked, tracked.priority, cluster, *seed);
@@ -434,7 +454,7 @@ fn owners_selector(view: &View, pod: &Object) -> Value {
 
 fn resident(pod: &Object, row: &PodRow, seen: Seen) -> Resident {
     let started_ms = row.started_ms.unwrap_or(pod.created_ms);
-    Resident { key: pod.key.clone(), uid: pod.uid, priority: row.priority, started_ms, seen }
+    Resident { key: pod.key.clone(), priority: row.priority, started_ms, seen }
 }
 
 /// Whether an unbound pod is one to be placed here (SCH-03).

@@ -224,6 +224,16 @@ impl Question {
         Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, ..Self::default() }
     }
 
+    /// The names of the only nodes that required node affinity can match, when it says so: each pod of a DaemonSet does.
+    pub(super) fn only(&self) -> Option<Vec<Symbol>> {
+        let terms = self.required.as_ref()?;
+        let mut names: Vec<Symbol> =
+            terms.iter().map(Term::only).collect::<Option<Vec<_>>>()?.into_iter().flatten().copied().collect();
+        names.sort_unstable();
+        names.dedup();
+        Some(names)
+    }
+
     /// What is asked of one resource.
     pub(super) fn request(&self, resource: Resource) -> u64 {
         self.requests.iter().find(|(known, _)| *known == resource).map_or(0, |(_, amount)| *amount)

@@ -75,6 +75,11 @@ impl Term {
         }
     }
 
+    /// The names of the only nodes that it can match, when it says so (`matchFields` with `In`).
+    pub(super) fn only(&self) -> Option<&[Symbol]> {
+        self.fields.iter().find(|field| field.within).map(|field| &field.names[..])
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.expressions.is_empty() && self.fields.is_empty()
     }
@@ -130,11 +135,6 @@ impl Selector {
             Operator::In(values) => Some(values.iter().map(|value| (requirement.key, *value)).collect()),
             _ => None,
         })
-    }
-
-    /// Whether nothing can match.
-    pub(super) const fn is_nothing(&self) -> bool {
-        self.0.is_none()
     }
 }
 

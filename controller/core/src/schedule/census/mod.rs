@@ -69,11 +69,6 @@ impl Census {
         self.classes.matchers_of(class).binary_search(&matcher).is_ok()
     }
 
-    /// The matchers that mean pods of this class.
-    pub(super) fn matchers_of(&self, class: ClassId) -> &[MatcherId] {
-        self.classes.matchers_of(class)
-    }
-
     /// A matcher; to be released.
     pub(super) fn matcher(&mut self, matcher: Matcher, symbols: &Symbols) -> MatcherId {
         self.classes.acquire_matcher(matcher, symbols)

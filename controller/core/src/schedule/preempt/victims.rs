@@ -9,13 +9,12 @@ use super::super::nodes::NodeId;
 use super::super::overlay::{Cluster, Overlay, Seen};
 use super::super::rules::Asked;
 use super::budgets::Budgets;
-use crate::object::{Key, Uid};
+use crate::object::Key;
 
 /// A pod that is bound to a node.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Resident {
     pub(in super::super) key: Key,
-    pub(in super::super) uid: Uid,
     pub(in super::super) priority: i32,
     /// `status.startTime` in milliseconds since 1970; the time of its creation before the node has seen it.
     pub(in super::super) started_ms: u64,
