@@ -244,7 +244,18 @@ impl Evaluation {
         totals.clear();
         totals.extend(nodes.iter().map(|node| self.settled[node.index()]));
         for relative in &self.relative {
-            let most = nodes.iter().map(|node| relative.raw[node.index()]).max().unwrap_or_default();
+            let most = if relative.most() == 0 {
+                0
+            } else {
+                nodes.iter().map(|node| relative.raw[node.index()]).max().unwrap_or_default()
+            };
+            if most == 0 {
+                // Nearly always: nobody has any, so all are equal.
+                let score = &SCORES[relative.score];
+                let points = score.weight * score.normalise.apply(0, 0);
+                totals.iter_mut().for_each(|total| *total += points);
+                continue;
+            }
             for (total, node) in totals.iter_mut().zip(nodes) {
                 *total += relative.weighted(node.index(), most);
             }

@@ -1,5 +1,9 @@
 //! The scheduler as the controller sees it: changes in, plans out, plans carried out.
 
+mod affinity;
+mod preemption;
+mod spread;
+
 use std::sync::Arc;
 
 use coracle_model::{Millis, PodUid};
@@ -30,7 +34,9 @@ impl World {
 
     /// Adds an object, or puts it in the place of the one that is there.
     pub(super) fn put(&mut self, kind: Kind, mut value: Value) -> Key {
-        let namespace = if kind == Kind::POD { "default" } else { "" };
+        let stated = value["metadata"]["namespace"].as_str().map(ToOwned::to_owned);
+        let otherwise = if kind.info().namespaced { "default" } else { "" };
+        let namespace = &*stated.unwrap_or_else(|| otherwise.to_owned());
         value["metadata"]["namespace"] = json!(namespace);
         let name = value["metadata"]["name"].as_str().unwrap().to_owned();
         let previous = self.view.get(&Key::new(kind, namespace, &name)).cloned();
@@ -75,6 +81,9 @@ impl World {
                 match write {
                     Write::Bind { key, node, .. } => self.edit(&key, |pod| pod["spec"]["nodeName"] = json!(node)),
                     Write::Status { key, status, .. } => self.edit(&key, |pod| pod["status"] = status),
+                    Write::Delete { key, .. } => {
+                        self.edit(&key, |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:40:30Z"));
+                    }
                     other => panic!("a scheduler does not write {other:?}"),
                 }
             }
@@ -84,6 +93,15 @@ impl World {
     /// Moves time on to when the scheduler wants to be woken, and decides.
     fn wake(&mut self) {
         self.now.mono = self.scheduler.wake_at().unwrap();
+        self.settle();
+    }
+
+    /// Decides, now and after every back-off.
+    fn wake_all(&mut self) {
+        for _ in 0..4 {
+            self.settle();
+            self.now.mono = self.now.mono + 10_000;
+        }
         self.settle();
     }
 
