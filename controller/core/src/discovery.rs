@@ -32,6 +32,7 @@ fn below(kind: &'static KindInfo, subresource: Subresource) -> (&'static [&'stat
         Subresource::Proxy => (&["create", "delete", "get", "patch", "update"], ["", "v1", "PodProxyOptions"]),
         Subresource::Binding => (&["create"], ["", "v1", "Binding"]),
         Subresource::Finalize => (&["update"], own),
+        Subresource::Eviction => (&["create"], ["policy", "v1", "Eviction"]),
     }
 }
 
@@ -225,7 +226,9 @@ mod tests {
             assert!(names(&list["resources"], "name").contains(&info.plural.to_owned()), "{kind:?}");
         }
         assert_eq!(resources("batch", "v1"), None);
-        assert_eq!(names(&groups()["groups"], "name"), ["apps", "coordination.k8s.io"]);
+        let groups = groups();
+        let expected = ["apps", "coordination.k8s.io", "scheduling.k8s.io", "policy", "storage.k8s.io"];
+        assert_eq!(names(&groups["groups"], "name"), expected);
         assert_eq!(group("apps").expect("served")["preferredVersion"]["groupVersion"], "apps/v1");
         assert_eq!(group(""), None);
     }
@@ -250,7 +253,7 @@ mod tests {
         let pods = &core["items"][0]["versions"][0]["resources"][2];
         assert_eq!(pods["resource"], "pods");
         assert_eq!(pods["scope"], "Namespaced");
-        assert_eq!(names(&pods["subresources"], "subresource"), ["status", "log", "proxy", "binding"]);
+        assert_eq!(names(&pods["subresources"], "subresource"), ["status", "log", "proxy", "binding", "eviction"]);
         let others = aggregated(false, "v2beta1");
         assert_eq!(others["apiVersion"], "apidiscovery.k8s.io/v2beta1");
         assert_eq!(others["items"][0]["metadata"]["name"], "apps");

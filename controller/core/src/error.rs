@@ -67,6 +67,8 @@ pub enum FieldReason {
     TooMany,
     /// Another type.
     TypeInvalid,
+    /// A pod disruption budget forbids it; of no field.
+    DisruptionBudget,
 }
 
 impl FieldReason {
@@ -83,6 +85,7 @@ impl FieldReason {
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::DisruptionBudget => "DisruptionBudget",
         }
     }
 }
@@ -262,7 +265,13 @@ impl ApiError {
             let causes: Vec<Value> = details
                 .causes
                 .iter()
-                .map(|cause| json!({"reason": cause.reason.as_str(), "message": cause.message, "field": cause.field}))
+                .map(|cause| {
+                    let mut shown = json!({"reason": cause.reason.as_str(), "message": cause.message});
+                    if !cause.field.is_empty() {
+                        shown["field"] = json!(cause.field);
+                    }
+                    shown
+                })
                 .collect();
             shown.insert("causes".to_owned(), Value::Array(causes));
         }

@@ -48,6 +48,8 @@ pub enum Subresource {
     Binding,
     /// `/finalize` of a namespace
     Finalize,
+    /// `/eviction` of a pod (policy/v1 Eviction)
+    Eviction,
 }
 
 impl Subresource {
@@ -61,11 +63,12 @@ impl Subresource {
             Self::Proxy => "proxy",
             Self::Binding => "binding",
             Self::Finalize => "finalize",
+            Self::Eviction => "eviction",
         }
     }
 }
 
-use Subresource::{Binding, Finalize, Log, Proxy, Scale, Status};
+use Subresource::{Binding, Eviction, Finalize, Log, Proxy, Scale, Status};
 
 impl Kind {
     /// v1 Namespace
@@ -88,6 +91,18 @@ impl Kind {
     pub const DAEMON_SET: Self = Self(8);
     /// coordination.k8s.io/v1 Lease, shown from memory
     pub const LEASE: Self = Self(9);
+    /// scheduling.k8s.io/v1 `PriorityClass`
+    pub const PRIORITY_CLASS: Self = Self(10);
+    /// policy/v1 `PodDisruptionBudget`
+    pub const POD_DISRUPTION_BUDGET: Self = Self(11);
+    /// v1 Service
+    pub const SERVICE: Self = Self(12);
+    /// v1 `PersistentVolume`
+    pub const PERSISTENT_VOLUME: Self = Self(13);
+    /// v1 `PersistentVolumeClaim`
+    pub const PERSISTENT_VOLUME_CLAIM: Self = Self(14);
+    /// storage.k8s.io/v1 `StorageClass`
+    pub const STORAGE_CLASS: Self = Self(15);
 
     /// The kind's row.
     #[must_use]
@@ -201,7 +216,7 @@ pub static TABLE: &[KindInfo] = &[
     KindInfo { namespaced: false, subresources: &[Status], ..core("Node", "nodes", "node", &["no"]) },
     KindInfo {
         categories: &["all"],
-        subresources: &[Status, Log, Proxy, Binding],
+        subresources: &[Status, Log, Proxy, Binding, Eviction],
         generation: true,
         ..core("Pod", "pods", "pod", &["po"])
     },
@@ -212,6 +227,33 @@ pub static TABLE: &[KindInfo] = &[
     apps("Deployment", "deployments", "deployment", &["deploy"]),
     KindInfo { subresources: &[Status], ..apps("DaemonSet", "daemonsets", "daemonset", &["ds"]) },
     KindInfo { group: "coordination.k8s.io", stored: false, ..core("Lease", "leases", "lease", &[]) },
+    KindInfo {
+        group: "scheduling.k8s.io",
+        namespaced: false,
+        generation: true,
+        ..core("PriorityClass", "priorityclasses", "priorityclass", &["pc"])
+    },
+    KindInfo {
+        group: "policy",
+        subresources: &[Status],
+        generation: true,
+        ..core("PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget", &["pdb"])
+    },
+    KindInfo { categories: &["all"], subresources: &[Status], ..core("Service", "services", "service", &["svc"]) },
+    KindInfo {
+        namespaced: false,
+        subresources: &[Status],
+        ..core("PersistentVolume", "persistentvolumes", "persistentvolume", &["pv"])
+    },
+    KindInfo {
+        subresources: &[Status],
+        ..core("PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim", &["pvc"])
+    },
+    KindInfo {
+        group: "storage.k8s.io",
+        namespaced: false,
+        ..core("StorageClass", "storageclasses", "storageclass", &["sc"])
+    },
 ];
 
 #[cfg(test)]
@@ -231,6 +273,12 @@ mod tests {
             (Kind::DEPLOYMENT, "Deployment"),
             (Kind::DAEMON_SET, "DaemonSet"),
             (Kind::LEASE, "Lease"),
+            (Kind::PRIORITY_CLASS, "PriorityClass"),
+            (Kind::POD_DISRUPTION_BUDGET, "PodDisruptionBudget"),
+            (Kind::SERVICE, "Service"),
+            (Kind::PERSISTENT_VOLUME, "PersistentVolume"),
+            (Kind::PERSISTENT_VOLUME_CLAIM, "PersistentVolumeClaim"),
+            (Kind::STORAGE_CLASS, "StorageClass"),
         ] {
             assert_eq!(kind.info().kind, name);
             assert_eq!(Kind::of_manifest(&kind.api_version(), name), Some(kind));

@@ -30,7 +30,7 @@ pub struct Request {
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verb {
-    /// `POST`; with the subresource `binding`, bind a pod.
+    /// `POST`; with the subresource `binding`, bind a pod; with `eviction`, evict it.
     Create(Value),
     /// `PUT`
     Replace(Value),
@@ -103,6 +103,8 @@ pub enum Outcome {
     Deleted(Arc<Object>),
     /// 201: the pod is bound.
     Bound,
+    /// 201: the pod is on its way out, or gone.
+    Evicted,
     /// 200: an autoscaling/v1 Scale.
     Scaled(Value),
 }

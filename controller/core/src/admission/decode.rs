@@ -5,7 +5,12 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -47,6 +52,12 @@ fn reader(kind: Kind) -> Reader {
         Kind::DEPLOYMENT => read::<Deployment>,
         Kind::DAEMON_SET => read::<DaemonSet>,
         Kind::LEASE => read::<Lease>,
+        Kind::PRIORITY_CLASS => read::<PriorityClass>,
+        Kind::POD_DISRUPTION_BUDGET => read::<PodDisruptionBudget>,
+        Kind::SERVICE => read::<Service>,
+        Kind::PERSISTENT_VOLUME => read::<PersistentVolume>,
+        Kind::PERSISTENT_VOLUME_CLAIM => read::<PersistentVolumeClaim>,
+        Kind::STORAGE_CLASS => read::<StorageClass>,
         _ => |_| Ok(Vec::new()),
     }
 }

@@ -19,11 +19,14 @@ mod metadata;
 mod pod_defaults;
 
 mod container;
+mod label_keys;
 mod label_selector;
 mod not_in_this_build;
+mod pod_affinity;
 mod pod_spec;
 mod quantities;
 mod scheduling;
+mod spread;
 mod workload;
 
 mod config_map;
@@ -33,9 +36,15 @@ mod event;
 mod namespace;
 mod node;
 mod pod;
+mod pod_disruption_budget;
 mod priority;
+mod priority_class;
 mod replica_set;
 mod secret;
+mod service;
+mod storage_class;
+mod volume;
+mod volume_claim;
 
 #[cfg(test)]
 mod tests;
@@ -50,6 +59,8 @@ use crate::view::View;
 
 use at::Causes;
 use syntax::Rule;
+
+pub use priority_class::SYSTEM_CLASSES;
 
 /// What there is to know of one kind.
 struct Rules {
@@ -81,6 +92,12 @@ fn rules(kind: Kind) -> Option<&'static Rules> {
         Kind::REPLICA_SET => &replica_set::RULES,
         Kind::DEPLOYMENT => &deployment::RULES,
         Kind::DAEMON_SET => &daemon_set::RULES,
+        Kind::PRIORITY_CLASS => &priority_class::RULES,
+        Kind::POD_DISRUPTION_BUDGET => &pod_disruption_budget::RULES,
+        Kind::SERVICE => &service::RULES,
+        Kind::PERSISTENT_VOLUME => &volume::RULES,
+        Kind::PERSISTENT_VOLUME_CLAIM => &volume_claim::RULES,
+        Kind::STORAGE_CLASS => &storage_class::RULES,
         _ => return None,
     })
 }
@@ -114,6 +131,7 @@ pub fn create(view: &View, kind: Kind, value: &mut Value) -> Result<(), ApiError
         check_namespace(view, kind, &value["metadata"], &name)?;
     }
     (rules.defaults)(value);
+    consult(view, kind, None, value)?;
     (rules.admit)(value)?;
     let mut causes = Causes::new();
     metadata::validate(value, rules.name, kind.info().namespaced, &mut causes);
@@ -124,11 +142,12 @@ pub fn create(view: &View, kind: Kind, value: &mut Value) -> Result<(), ApiError
 /// Fills in the defaults of a changed object and checks it, and that nothing has changed that may not.
 ///
 /// # Errors
-/// `Invalid` with every wrong field.
-pub fn update(_view: &View, kind: Kind, old: &Value, new: &mut Value) -> Result<(), ApiError> {
+/// `Forbidden` for a second default priority class, `Invalid` with every wrong field.
+pub fn update(view: &View, kind: Kind, old: &Value, new: &mut Value) -> Result<(), ApiError> {
     let rules = rules(kind).ok_or_else(ApiError::method_not_allowed)?;
     (rules.keep)(old, new);
     (rules.defaults)(new);
+    consult(view, kind, Some(old), new)?;
     let mut causes = Causes::new();
     metadata::validate(new, rules.name, kind.info().namespaced, &mut causes);
     metadata::validate_update(old, new, &mut causes);
@@ -149,6 +168,27 @@ pub fn status(_view: &View, kind: Kind, old: &Value, new: &Value) -> Result<(), 
     let mut causes = Causes::new();
     (rules.validate_status)(old, new, &mut causes);
     refuse(kind, at::text(&new["metadata"], "name"), causes)
+}
+
+/// What an object that is accepted does not do yet, in sentences for the header `Warning`.
+#[must_use]
+pub fn warnings(kind: Kind, value: &Value) -> Vec<String> {
+    match kind {
+        Kind::SERVICE => service::warnings(value),
+        Kind::PERSISTENT_VOLUME_CLAIM => volume_claim::warnings(value),
+        _ => Vec::new(),
+    }
+}
+
+/// What other objects mean for a new object (without an old one) or a changed one.
+fn consult(view: &View, kind: Kind, old: Option<&Value>, new: &mut Value) -> Result<(), ApiError> {
+    match (kind, old) {
+        (Kind::POD, None) => priority::resolve(view, new)?,
+        (Kind::PRIORITY_CLASS, _) => priority_class::only_one_default(view, new)?,
+        (Kind::PERSISTENT_VOLUME_CLAIM, None) => volume_claim::choose_class(view, new),
+        _ => {}
+    }
+    Ok(())
 }
 
 fn refuse(kind: Kind, name: &str, causes: Causes) -> Result<(), ApiError> {

@@ -22,7 +22,6 @@ const POD_FIELDS: &[(&str, &str)] = &[
     ("schedulingGroup", "scheduling groups are not in this build"),
     ("activeDeadlineSeconds", "deadlines of pods are not in this build"),
     ("volumes", "volumes are not in this build"),
-    ("topologySpreadConstraints", "topology spread is not in this build"),
 ];
 
 /// Switches of a pod's spec: refused when they are on.
@@ -74,12 +73,6 @@ pub(super) fn refuse_pod(spec: &Value, at: &At<'_>, causes: &mut Causes) {
     let os = at.field("os");
     if given(&spec["os"]) && text(&spec["os"], "name") != "linux" {
         causes.push(os.field("name").not_supported(&spec["os"]["name"], &["linux"]));
-    }
-    let affinity = at.field("affinity");
-    for field in ["podAffinity", "podAntiAffinity"] {
-        if given(&spec["affinity"][field]) {
-            causes.push(affinity.field(field).forbidden("affinity between pods is not in this build"));
-        }
     }
 }
 

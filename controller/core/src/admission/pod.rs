@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, at_least, default, given, items, one_of, restore, text};
-use super::{Rules, pod_defaults, pod_spec, priority, quantities, syntax};
+use super::{Rules, label_keys, pod_defaults, pod_spec, quantities, syntax};
 use crate::error::ApiError;
 
 /// The rules for pods.
@@ -17,9 +17,9 @@ fn defaults(pod: &mut Value) {
     pod_defaults::tolerations(&mut pod["spec"]);
 }
 
-/// What a new pod gets from the server: its priority, and the status with which it begins.
+/// What a new pod gets from the server: what its label keys mean, and the status with which it begins.
 fn admit(pod: &mut Value) -> Result<(), ApiError> {
-    priority::resolve(pod)?;
+    label_keys::merge(pod);
     let spec = &pod["spec"];
     let stamp = pod["metadata"]["creationTimestamp"].clone();
     let condition = if given(&spec["schedulingGates"]) {

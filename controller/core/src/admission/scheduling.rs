@@ -1,30 +1,24 @@
-//! Validation of what a pod says to the scheduler: node selector, node affinity, tolerations, topology spread.
+//! Validation of what a pod says to the scheduler: node selector, affinity, tolerations, topology spread.
 
 use serde_json::{Value, json};
 
-use super::at::{At, Causes, at_least, given, items, one_of, text};
-use super::{label_selector, syntax};
+use super::at::{At, Causes, given, items, one_of, text};
+use super::{pod_affinity, spread, syntax};
 
 /// Checks the scheduling fields of a pod's spec.
 pub(super) fn validate(spec: &Value, at: &At<'_>, causes: &mut Causes) {
     syntax::check_labels(&spec["nodeSelector"], &at.field("nodeSelector"), causes);
     let affinity = at.field("affinity");
     node_affinity(&spec["affinity"]["nodeAffinity"], &affinity.field("nodeAffinity"), causes);
+    pod_affinity::validate(&spec["affinity"], &affinity, causes);
     tolerations(spec, at, causes);
-    spread(spec, at, causes);
+    spread::validate(spec, at, causes);
 }
 
 fn node_affinity(affinity: &Value, at: &At<'_>, causes: &mut Causes) {
     let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
     if !required.is_null() {
-        let at = at.field("requiredDuringSchedulingIgnoredDuringExecution");
-        let at = at.field("nodeSelectorTerms");
-        if !given(&required["nodeSelectorTerms"]) {
-            causes.push(at.required("must have at least one node selector term"));
-        }
-        for (index, found) in items(&required["nodeSelectorTerms"]) {
-            term(found, &at.item(index), causes);
-        }
+        node_selector(required, &at.field("requiredDuringSchedulingIgnoredDuringExecution"), causes);
     }
     let at = at.field("preferredDuringSchedulingIgnoredDuringExecution");
     for (index, preferred) in items(&affinity["preferredDuringSchedulingIgnoredDuringExecution"]) {
@@ -33,6 +27,17 @@ fn node_affinity(affinity: &Value, at: &At<'_>, causes: &mut Causes) {
             causes.push(at.field("weight").invalid(&preferred["weight"], "must be in the range 1-100"));
         }
         term(&preferred["preference"], &at.field("preference"), causes);
+    }
+}
+
+/// A `NodeSelector`.
+pub(super) fn node_selector(selector: &Value, at: &At<'_>, causes: &mut Causes) {
+    let at = at.field("nodeSelectorTerms");
+    if !given(&selector["nodeSelectorTerms"]) {
+        causes.push(at.required("must have at least one node selector term"));
+    }
+    for (index, found) in items(&selector["nodeSelectorTerms"]) {
+        term(found, &at.item(index), causes);
     }
 }
 
@@ -121,45 +126,6 @@ fn tolerations(spec: &Value, at: &At<'_>, causes: &mut Causes) {
         if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {
             let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
             causes.push(at.field("effect").invalid(&json!(effect), detail));
-        }
-    }
-}
-
-/// `topologySpreadConstraints` (TSC-01).
-fn spread(spec: &Value, at: &At<'_>, causes: &mut Causes) {
-    let at = at.field("topologySpreadConstraints");
-    let list = spec["topologySpreadConstraints"].as_array().map_or(&[][..], Vec::as_slice);
-    for (index, constraint) in list.iter().enumerate() {
-        let at = at.item(index);
-        if constraint["maxSkew"].as_i64().unwrap_or_default() <= 0 {
-            causes.push(at.field("maxSkew").invalid(&constraint["maxSkew"], "must be greater than zero"));
-        }
-        if text(constraint, "topologyKey").is_empty() {
-            causes.push(at.field("topologyKey").required("can not be empty"));
-        } else {
-            syntax::check(text(constraint, "topologyKey"), syntax::qualified_name, &at.field("topologyKey"), causes);
-        }
-        let unsatisfiable = text(constraint, "whenUnsatisfiable");
-        if !matches!(unsatisfiable, "DoNotSchedule" | "ScheduleAnyway") {
-            let supported = ["DoNotSchedule", "ScheduleAnyway"];
-            causes.push(at.field("whenUnsatisfiable").not_supported(&json!(unsatisfiable), &supported));
-        }
-        at_least(constraint, "minDomains", 1, &at, causes);
-        if !constraint["minDomains"].is_null() && unsatisfiable != "DoNotSchedule" {
-            let detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule";
-            causes.push(at.field("minDomains").invalid(&constraint["minDomains"], detail));
-        }
-        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            one_of(constraint, field, &["Honor", "Ignore"], &at, causes);
-        }
-        label_selector::validate(&constraint["labelSelector"], &at.field("labelSelector"), causes);
-        let same = |other: &Value| {
-            text(other, "topologyKey") == text(constraint, "topologyKey")
-                && text(other, "whenUnsatisfiable") == unsatisfiable
-        };
-        if list[..index].iter().any(same) {
-            let found = json!(format!("{{{}, {unsatisfiable}}}", text(constraint, "topologyKey")));
-            causes.push(at.duplicate(&found));
         }
     }
 }

@@ -11,6 +11,9 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -46,6 +49,18 @@ pub(super) fn label(text: &str) -> Vec<String> {
     }
     if !spelled(text, false, b"-") {
         wrong.push(LABEL.to_owned());
+    }
+    wrong
+}
+
+/// A DNS label (RFC 1035): one that begins with a letter; what services' names are.
+pub(super) fn dns_1035_label(text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if text.len() > 63 {
+        wrong.push(too_long(63));
+    }
+    if !spelled(text, false, b"-") || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        wrong.push(LABEL_1035.to_owned());
     }
     wrong
 }
@@ -175,6 +190,7 @@ mod tests {
     fn names_follow_kubernetes_rules() {
         let (long, longest) = ("a".repeat(64), "a".repeat(254));
         table(label, &["a", "a-b", "0", "a1"], &["", "A", "-a", "a-", "a.b", "a_b", "ä", &long]);
+        table(dns_1035_label, &["a", "a-1"], &["", "1a", "A", "a-", "a.b", &long]);
         table(subdomain, &["a", "a.b-c.d", "1.2"], &["", "a..b", ".a", "a.", "a.-b", "A", &longest]);
         table(
             qualified_name,

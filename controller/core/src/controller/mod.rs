@@ -8,6 +8,7 @@
 //! Change, then settle: after a few [`Controller::handle`]s call [`Controller::settle`] once; commit its changes;
 //! release its effects. [`Controller::wake_at`] says when to settle at the latest.
 
+mod evict;
 mod requests;
 mod wakes;
 

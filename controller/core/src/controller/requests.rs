@@ -10,6 +10,8 @@ use crate::patch;
 use crate::request::{Answer, FieldValidation, Outcome, PatchType, Request, Verb};
 use crate::write::{Writer, Written, scale_of, scaled};
 
+use super::evict;
+
 /// The annotation that `kubectl apply` keeps its last manifest in.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -24,6 +26,7 @@ pub(super) fn execute(writer: &mut Writer<'_>, request: Request) -> Result<Answe
         Verb::Create(value) => match request.subresource {
             None => create(writer, &key, value, request.field_validation),
             Some(Subresource::Binding) => bind(writer, &key, &value),
+            Some(Subresource::Eviction) => evict::evict(writer, &key, &value),
             Some(_) => Err(ApiError::method_not_allowed()),
         },
         Verb::Replace(value) => replace(writer, &key, request.subresource, value, request.field_validation),
@@ -48,9 +51,16 @@ fn create(
     mut value: Value,
     validation: FieldValidation,
 ) -> Result<Answer, ApiError> {
-    let warnings = admission::decode(key.kind, &mut value, validation)?;
+    let warnings = decode(key.kind, &mut value, validation)?;
     let written = writer.create(key.kind, &key.namespace, value)?;
     Ok(Answer { outcome: Outcome::Created(written.object().clone()), warnings })
+}
+
+/// Reads an object; the warnings are of what is unknown in it, and of what this build does not do with it.
+fn decode(kind: Kind, value: &mut Value, validation: FieldValidation) -> Result<Vec<String>, ApiError> {
+    let mut warnings = admission::decode(kind, value, validation)?;
+    warnings.extend(admission::warnings(kind, value));
+    Ok(warnings)
 }
 
 fn bind(writer: &mut Writer<'_>, key: &Key, binding: &Value) -> Result<Answer, ApiError> {
@@ -83,7 +93,7 @@ fn replace(
     if subresource == Some(Subresource::Scale) {
         return scale(writer, key, &value);
     }
-    let warnings = admission::decode(key.kind, &mut value, validation)?;
+    let warnings = decode(key.kind, &mut value, validation)?;
     let written = match subresource {
         None => writer.update(key, None, value)?,
         Some(Subresource::Status) => writer.status(key, None, value, false)?,
@@ -122,7 +132,7 @@ fn patched(
             return Err(ApiError::invalid(key.kind, &key.name, vec![cause]));
         }
     }
-    let warnings = admission::decode(key.kind, &mut value, validation)?;
+    let warnings = decode(key.kind, &mut value, validation)?;
     let written = match subresource {
         None | Some(Subresource::Finalize) => writer.update(key, None, value)?,
         Some(Subresource::Status) => writer.status(key, None, value, false)?,
@@ -138,7 +148,7 @@ fn apply(
     mut value: Value,
     validation: FieldValidation,
 ) -> Result<Answer, ApiError> {
-    let warnings = admission::decode(key.kind, &mut value, validation)?;
+    let warnings = decode(key.kind, &mut value, validation)?;
     if let Some(annotations) = value["metadata"]["annotations"].as_object_mut() {
         annotations.remove(LAST_APPLIED);
     }

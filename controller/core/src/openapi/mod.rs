@@ -10,6 +10,7 @@ mod paths;
 
 use k8s_openapi::api::{
     apps::v1 as apps, autoscaling::v1 as autoscaling, coordination::v1 as coordination, core::v1 as core,
+    policy::v1 as policy, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -104,6 +105,12 @@ fn schema_name(generator: &mut SchemaGenerator, kind: Kind) -> String {
         Kind::DEPLOYMENT => generator.subschema_for::<apps::Deployment>(),
         Kind::DAEMON_SET => generator.subschema_for::<apps::DaemonSet>(),
         Kind::LEASE => generator.subschema_for::<coordination::Lease>(),
+        Kind::PRIORITY_CLASS => generator.subschema_for::<scheduling::PriorityClass>(),
+        Kind::POD_DISRUPTION_BUDGET => generator.subschema_for::<policy::PodDisruptionBudget>(),
+        Kind::SERVICE => generator.subschema_for::<core::Service>(),
+        Kind::PERSISTENT_VOLUME => generator.subschema_for::<core::PersistentVolume>(),
+        Kind::PERSISTENT_VOLUME_CLAIM => generator.subschema_for::<core::PersistentVolumeClaim>(),
+        Kind::STORAGE_CLASS => generator.subschema_for::<storage::StorageClass>(),
         _ => return String::new(),
     };
     let reference = schema.get("$ref").and_then(Value::as_str).unwrap_or_default();

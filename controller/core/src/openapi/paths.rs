@@ -56,7 +56,7 @@ pub(super) fn of(group: &str, version: &str) -> Map<String, Value> {
             let verbs: &[&str] = match subresource {
                 Subresource::Status | Subresource::Scale => &["get", "put", "patch"],
                 Subresource::Log => &["get"],
-                Subresource::Binding => &["post"],
+                Subresource::Binding | Subresource::Eviction => &["post"],
                 Subresource::Finalize => &["put"],
                 Subresource::Proxy => &["connect"],
             };

@@ -21,9 +21,11 @@ pub(super) enum Field {
     List(&'static str, &'static Shape),
     /// A list of scalars, none of them twice.
     Set,
+    /// Replaced whole, whatever it is.
+    Whole,
 }
 
-use Field::{List, Object, Set};
+use Field::{List, Object, Set, Whole};
 
 impl Shape {
     /// How a field merges; `None` for one without a row.
@@ -35,7 +37,7 @@ impl Shape {
     pub(super) fn below(&self, name: &str) -> &'static Self {
         match self.field(name) {
             Some(Object(shape)) => shape,
-            Some(List(..) | Set) | None => &PLAIN,
+            Some(List(..) | Set | Whole) | None => &PLAIN,
         }
     }
 }
@@ -45,6 +47,8 @@ pub(super) fn of(kind: Kind) -> &'static Shape {
     match kind {
         Kind::POD => &POD,
         Kind::NODE => &NODE,
+        Kind::SERVICE => &SERVICE,
+        Kind::POD_DISRUPTION_BUDGET => &DISRUPTION_BUDGET,
         Kind::DEPLOYMENT | Kind::REPLICA_SET | Kind::DAEMON_SET => &WORKLOAD,
         _ => &ANY,
     }
@@ -97,6 +101,14 @@ static NODE: Shape =
 // Taints are replaced whole, as in Kubernetes: `kubectl taint` sends all that shall be there.
 static NODE_SPEC: Shape = shape(&[("podCIDRs", Set)]);
 static NODE_STATUS: Shape = shape(&[("conditions", List("type", &PLAIN)), ("addresses", List("type", &PLAIN))]);
+
+static SERVICE: Shape =
+    shape(&[("metadata", Object(&METADATA)), ("spec", Object(&SERVICE_SPEC)), ("status", Object(&CONDITIONS))]);
+static SERVICE_SPEC: Shape = shape(&[("ports", List("port", &PLAIN))]);
+
+static DISRUPTION_BUDGET: Shape =
+    shape(&[("metadata", Object(&METADATA)), ("spec", Object(&BUDGET_SPEC)), ("status", Object(&CONDITIONS))]);
+static BUDGET_SPEC: Shape = shape(&[("selector", Whole)]);
 
 static WORKLOAD: Shape =
     shape(&[("metadata", Object(&METADATA)), ("spec", Object(&WORKLOAD_SPEC)), ("status", Object(&CONDITIONS))]);

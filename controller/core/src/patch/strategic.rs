@@ -105,6 +105,9 @@ fn set(target: &mut Map<String, Value>, name: &str, change: &Value, shape: &Shap
         (Value::Null, _) => {
             target.remove(name);
         }
+        (Value::Object(_), Some(Field::Whole)) => {
+            target.insert(name.to_owned(), without_directives(change));
+        }
         (Value::Object(change), _) => {
             let found = target.get(name).is_some_and(Value::is_object);
             if !found && directive(change)? == Directive::Delete {
@@ -126,6 +129,12 @@ fn set(target: &mut Map<String, Value>, name: &str, change: &Value, shape: &Shap
         }
     }
     Ok(())
+}
+
+/// An object that takes the place of another one, as `kubectl` sends it: with `$patch: replace` in it.
+fn without_directives(change: &Value) -> Value {
+    let fields = change.as_object().into_iter().flatten().filter(|(name, _)| !is_directive(name));
+    Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 fn object_at<'a>(target: &'a mut Map<String, Value>, name: &str) -> &'a mut Map<String, Value> {
@@ -199,7 +208,7 @@ fn position(items: &[Value], key: &str, wanted: &Value, change: &Map<String, Val
 fn identity(item: &Value, how: Option<Field>) -> &Value {
     match how {
         Some(Field::List(key, _)) => &item[key],
-        Some(Field::Set | Field::Object(_)) | None => item,
+        Some(Field::Set | Field::Object(_) | Field::Whole) | None => item,
     }
 }
 

@@ -20,6 +20,26 @@ fn spec(before: Value, patch: Value) -> Value {
 }
 
 #[test]
+fn a_budgets_selector_is_replaced_whole_and_a_services_ports_are_merged() {
+    let budget = |selector: Value| json!({"spec": {"minAvailable": 1, "selector": selector}});
+    let (before, after) = (json!({"matchLabels": {"a": "1"}}), json!({"matchLabels": {"b": "2"}}));
+    let mut sent = after.clone();
+    sent["$patch"] = json!("replace");
+    for change in [after.clone(), sent] {
+        let patch = json!({"spec": {"selector": change}});
+        let patched = smp(Kind::POD_DISRUPTION_BUDGET, budget(before.clone()), &patch);
+        assert_eq!(patched, Ok(budget(after.clone())));
+    }
+    let (one, two) = (budget(before), budget(after));
+    let patch = three_way(Kind::POD_DISRUPTION_BUDGET, &one, &two, &one);
+    assert_eq!(smp(Kind::POD_DISRUPTION_BUDGET, one, &patch), Ok(two));
+    let service = json!({"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 81, "name": "other"}]}});
+    let patch = json!({"spec": {"ports": [{"port": 81, "name": "metrics"}]}});
+    let expected = json!({"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 81, "name": "metrics"}]}});
+    assert_eq!(smp(Kind::SERVICE, service, &patch), Ok(expected));
+}
+
+#[test]
 fn lists_with_a_key_are_merged_and_others_replaced() {
     let containers = json!([{"name": "a", "image": "x:1", "args": ["1", "2"]}, {"name": "b", "image": "y:1"}]);
     for (name, before, patch, expected) in [

@@ -23,7 +23,7 @@ pub(super) fn between(
             (wanted, None) => {
                 patch.insert(name.clone(), wanted.clone());
             }
-            (Value::Object(wanted), Some(Value::Object(found))) => {
+            (Value::Object(wanted), Some(Value::Object(found))) if !matches!(shape.field(name), Some(Field::Whole)) => {
                 let change = between(before.and_then(Value::as_object), wanted, found, shape.below(name));
                 if !change.is_empty() {
                     patch.insert(name.clone(), Value::Object(change));
@@ -60,7 +60,7 @@ fn list(
     match how {
         Some(Field::List(key, shape)) => merged(patch, name, (before, wanted, found), (key, shape)),
         Some(Field::Set) => set(patch, name, (before, wanted, found)),
-        Some(Field::Object(_)) | None => {
+        Some(Field::Object(_) | Field::Whole) | None => {
             if wanted != found {
                 patch.insert(name.to_owned(), json!(wanted));
             }

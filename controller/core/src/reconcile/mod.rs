@@ -35,10 +35,12 @@ mod tolerations;
 
 mod daemonset;
 mod deployment;
+pub mod disruption;
 mod garbage;
 mod namespace;
 mod node_lifecycle;
 mod pod_gc;
+mod priority_classes;
 mod replicaset;
 
 #[cfg(test)]
@@ -58,8 +60,6 @@ use crate::object::{Key, Object};
 use crate::plan::{Note, Plan};
 use crate::store::Change;
 use crate::view::View;
-
-pub use namespace::initial_writes;
 
 /// What every reconciler sees.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,16 @@ pub static TABLE: &[Row] = &[
     Row { name: "replicaset", plan: replicaset::plan, woken_by: replicaset::woken_by },
     Row { name: "daemonset", plan: daemonset::plan, woken_by: daemonset::woken_by },
     Row { name: "deployment", plan: deployment::plan, woken_by: deployment::woken_by },
+    Row { name: "disruption", plan: disruption::plan, woken_by: disruption::woken_by },
 ];
+
+/// What a controller writes at its start: what every cluster has, as far as it is missing.
+#[must_use]
+pub fn initial_writes(view: &View) -> Plan {
+    let mut plan = namespace::initial_writes(view);
+    plan.merge(priority_classes::initial_writes(view));
+    plan
+}
 
 /// Which (row, key) a change wakes. Called for every change, also for the whole view at start (as Added changes).
 pub fn woken_by(view: &View, change: &Change, wake: &mut dyn FnMut(usize, Key)) {

@@ -17,9 +17,8 @@ const ALWAYS: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-l
 /// In `spec.finalizers`: this reconciler's word that the content is gone.
 const FINALIZER: &str = "kubernetes";
 
-/// What a controller writes at its start: the namespaces that every cluster has, as far as they are missing.
-#[must_use]
-pub fn initial_writes(view: &View) -> Plan {
+/// The namespaces that every cluster has, as far as they are missing.
+pub(super) fn initial_writes(view: &View) -> Plan {
     let missing = ALWAYS.into_iter().filter(|name| !view.has_namespace(name));
     let writes = missing.map(|name| Write::Create {
         kind: Kind::NAMESPACE,

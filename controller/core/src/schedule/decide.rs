@@ -36,7 +36,8 @@ impl Decision {
         self.helped_by = evaluation.helped_by();
         let rules = rules(cluster, asked, class);
         let says = |score: &PodScore, points: &mut Vec<i64>| (score.points)(cluster, &[], asked, class, points);
-        if rules.is_empty() && !POD_SCORES.iter().any(|score| says(score, &mut self.points)) {
+        let is_free = rules.is_empty() && !cluster.nominations.refuse(class, evaluation.priority(), cluster);
+        if is_free && !POD_SCORES.iter().any(|score| says(score, &mut self.points)) {
             self.best = evaluation.best();
         } else {
             self.look_at_all(cluster, evaluation, asked, class, &rules);
@@ -186,7 +187,9 @@ pub(super) fn explain(cluster: Cluster<'_>, evaluation: &Evaluation, asked: &Ask
             reasons.extend(refusal(cluster, evaluation, asked, class, &rules, node));
         }
         if !reasons.is_empty() {
-            let reasons = reasons.iter().map(|refusal| reason_of(*refusal, cluster.symbols)).collect();
+            let mut reasons: Vec<Reason> = reasons.iter().map(|refusal| reason_of(*refusal, cluster.symbols)).collect();
+            // In the order of the words: that of the resources depends on which of them was heard of first.
+            reasons.sort_by(|one, two| one.words.cmp(&two.words));
             verdicts.insert(Arc::clone(cluster.nodes.name(node)), Verdict::Refused { reasons });
         }
     }

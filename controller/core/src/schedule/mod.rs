@@ -38,6 +38,8 @@ mod decide;
 
 mod preempt;
 
+mod services;
+
 mod queue;
 
 mod words;
@@ -73,6 +75,7 @@ use preempt::{Budgets, Preemptions, Preemptor, Resident, Residents, Scene, Victi
 use question::{DefaultSpread, Question, labels_of};
 use queue::{Queue, Rank};
 use rules::{Asked, Questions};
+use services::Services;
 use symbols::Symbols;
 
 /// `spec.schedulerName` of the pods that are placed here, and the component of the events.
@@ -88,6 +91,7 @@ pub struct Scheduler {
     nominations: Nominations,
     residents: Residents,
     budgets: Budgets,
+    services: Services,
     questions: Questions,
     evaluations: Evaluations,
     preemptions: Preemptions,
@@ -128,6 +132,7 @@ impl Scheduler {
             nominations: Nominations::default(),
             residents: Residents::default(),
             budgets: Budgets::default(),
+            services: Services::default(),
             questions: Questions::default(),
             evaluations: Evaluations::default(),
             preemptions: Preemptions::default(),
@@ -155,7 +160,27 @@ impl Scheduler {
                 self.queue.happened(Hints::LABELS, now.mono);
             }
             Kind::POD => self.observe_pod(view, object, gone, now),
+            Kind::POD_DISRUPTION_BUDGET if gone => self.budgets.unset(&object.key, &mut self.census),
+            Kind::POD_DISRUPTION_BUDGET => self.budgets.set(object, &mut self.census, &mut self.symbols),
+            Kind::SERVICE => self.observe_service(view, object, gone, now),
             _ => {}
+        }
+    }
+
+    /// Pods that wait may be spread by other services than before.
+    fn observe_service(&mut self, view: &View, service: &Object, gone: bool, now: Now) {
+        let selectors = self.services.set(service, gone);
+        if selectors.is_empty() {
+            return;
+        }
+        let first = Key::new(Kind::POD, service.namespace(), "");
+        let tracked = self.pods.range(first..).take_while(|(key, _)| key.namespace == service.key.namespace);
+        let waiting = tracked.filter(|(_, tracked)| matches!(tracked.state, State::Waiting(..)));
+        let pods: Vec<_> = waiting.filter_map(|(key, tracked)| view.get_same(key, tracked.uid)).cloned().collect();
+        for pod in pods.iter().filter(|pod| selectors.iter().any(|selector| services::selects(selector, pod))) {
+            if let Some(row) = pod.row.pod() {
+                self.observe_waiting(view, pod, row, now);
+            }
         }
     }
 
@@ -193,7 +218,7 @@ impl Scheduler {
             let (place, was) = (*place, seen.clone());
             return self.observe_bound_again(pod, row, place, was, now);
         }
-        self.leave_line(&pod.key);
+        self.leave_line(&pod.key, self.nodes.find(node), now);
         let labels = labels_of(pod, &mut self.symbols);
         let question = Question::compile(pod, &labels, &NO_DEFAULTS, &mut self.symbols).of_bound();
         let asked = self.questions.acquire(question, &mut self.census, &self.nodes, &self.symbols);
@@ -216,6 +241,9 @@ impl Scheduler {
         let seen = Seen { class, ending: pod.is_deleting(), ..was.clone() };
         if class == was.class && seen.ending == was.ending {
             self.census.release_class(class);
+            if self.residents.update(place, resident(pod, row, was)) {
+                self.nodes.changed(place);
+            }
             return;
         }
         rules::leave(&was, place, &mut self.census);
@@ -232,7 +260,8 @@ impl Scheduler {
     fn observe_waiting(&mut self, view: &View, pod: &Object, row: &PodRow, now: Now) {
         let seen = self.see(view, pod);
         let value = pod.value();
-        let nominated = value["status"]["nominatedNodeName"].as_str().and_then(|node| self.nodes.find(node));
+        let nominated = value["status"]["nominatedNodeName"].as_str().filter(|node| !node.is_empty());
+        let nominated = nominated.map(|node| self.nodes.hold(&node.into()));
         let (rank, changed) = match self.pods.get(&pod.key) {
             // Also when only its status changed: a pod that was decided on and not bound is tried again.
             Some(Tracked { state: State::Waiting(rank, _), seen: before, .. }) => {
@@ -252,13 +281,12 @@ impl Scheduler {
         }
         let before = self.pods.remove(&pod.key);
         if let Some(before) = before {
-            self.drop_nomination(&pod.key, before.state);
+            self.drop_nomination(&pod.key, before.state, nominated.filter(|_| !changed), now);
             self.release(before.seen);
         }
         if let Some(node) = nominated {
             let nominee = Nominee { key: pod.key.clone(), priority: row.priority, seen: seen.clone() };
             self.nominations.add(node, nominee);
-            self.nodes.changed(node);
         }
         let state = State::Waiting(rank, nominated);
         self.pods.insert(pod.key.clone(), Tracked { uid: pod.uid, seen, priority: row.priority, state });
@@ -267,8 +295,8 @@ impl Scheduler {
     /// What rules see of a pod that is not bound; to be released.
     fn see(&mut self, view: &View, pod: &Object) -> Seen {
         let labels = labels_of(pod, &mut self.symbols);
-        let spread =
-            DefaultSpread { constraints: &self.system_spread, selector: owners_selector(view, pod), is_system: true };
+        let selector = self.services.default_selector(view, pod);
+        let spread = DefaultSpread { constraints: &self.system_spread, selector, is_system: true };
         let question = Question::compile(pod, &labels, &spread, &mut self.symbols);
         let asked = self.questions.acquire(question, &mut self.census, &self.nodes, &self.symbols);
         let namespace = self.symbols.intern(pod.namespace());
@@ -293,27 +321,31 @@ impl Scheduler {
         }
     }
 
-    fn drop_nomination(&mut self, key: &Key, state: State) {
+    /// Room that was held is held no more, which helps others unless the same pod takes it (`next`).
+    fn drop_nomination(&mut self, key: &Key, state: State, next: Option<NodeId>, now: Now) {
         if let State::Waiting(_, Some(node)) = state {
-            self.nominations.remove(node, key);
-            self.nodes.changed(node);
+            drop(self.nominations.remove(node, key));
+            self.nodes.unhold(node);
+            if next != Some(node) {
+                self.queue.happened(Hints::POD_GONE, now.mono);
+            }
         }
     }
 
-    /// The pod does not wait any more.
-    fn leave_line(&mut self, key: &Key) {
+    /// The pod does not wait any more; it may be bound now.
+    fn leave_line(&mut self, key: &Key, bound: Option<NodeId>, now: Now) {
         let Some(tracked) = self.pods.remove(key) else { return };
         if let State::Waiting(rank, _) = tracked.state {
             self.queue.remove(rank);
         }
-        self.drop_nomination(key, tracked.state);
+        self.drop_nomination(key, tracked.state, bound, now);
         self.release(tracked.seen);
     }
 
     /// The pod neither waits nor uses anything any more.
     fn forget(&mut self, key: &Key, now: Now) {
         let Some(Tracked { state: State::Bound(place), .. }) = self.pods.get(key) else {
-            return self.leave_line(key);
+            return self.leave_line(key, None, now);
         };
         let place = *place;
         let Some(tracked) = self.pods.remove(key) else { return };
@@ -370,6 +402,13 @@ impl Scheduler {
 
     /// Where a pod would go now, and why: for a pod that waits, and for one that is only thought of.
     pub fn explain(&mut self, view: &View, pod: &Object) -> Explanation {
+        let own = self.stand_aside(&pod.key);
+        let explanation = self.explain_free(view, pod);
+        self.stand_again(own);
+        explanation
+    }
+
+    fn explain_free(&mut self, view: &View, pod: &Object) -> Explanation {
         let seen = self.see(view, pod);
         let priority = pod.row.pod().map_or(0, |row| row.priority);
         self.make_room(&seen, priority);
@@ -401,11 +440,32 @@ impl Scheduler {
         decision.decide(cluster, evaluation, &seen.asked, seen.class);
     }
 
+    /// Takes away the room that is held for a pod, so that it is not in its own way; until [`Self::stand_again`].
+    fn stand_aside(&mut self, key: &Key) -> Option<(NodeId, Nominee)> {
+        let Some(State::Waiting(_, Some(node))) = self.pods.get(key).map(|tracked| tracked.state) else { return None };
+        self.nodes.changed(node);
+        Some((node, self.nominations.remove(node, key)?))
+    }
+
+    fn stand_again(&mut self, own: Option<(NodeId, Nominee)>) {
+        if let Some((node, nominee)) = own {
+            self.nodes.changed(node);
+            self.nominations.add(node, nominee);
+        }
+    }
+
     /// Looks for victims for a pod that fits nowhere.
     fn preempt(&mut self, pod: &Object, tracked: &Tracked) -> Preemption {
         if pod.value()["spec"]["preemptionPolicy"] == "Never" {
             return Preemption::None("not eligible due to preemptionPolicy=Never.".to_owned());
         }
+        let own = self.stand_aside(&pod.key);
+        let preemption = self.look_for_victims(tracked);
+        self.stand_again(own);
+        preemption
+    }
+
+    fn look_for_victims(&mut self, tracked: &Tracked) -> Preemption {
         self.make_room(&tracked.seen, tracked.priority);
         let Self { nodes, symbols, census, nominations, evaluations, preemptions, residents, budgets, seed, .. } = self;
         let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
@@ -416,7 +476,7 @@ impl Scheduler {
         };
         if let Some(node) = nominated {
             let for_good = evaluation.refusals_of(node).iter().any(|refusal| refusal.is_for_good());
-            let going = |resident: &Arc<Resident>| resident.seen.ending && resident.priority < tracked.priority;
+            let going = |resident: &Arc<Resident>| resident.is_preempted && resident.priority < tracked.priority;
             if !for_good && residents.on(node).iter().any(going) {
                 return Preemption::Waits;
             }
@@ -445,16 +505,11 @@ enum Preemption {
 /// A pod that is bound has no use for defaults.
 const NO_DEFAULTS: DefaultSpread<'static> = DefaultSpread { constraints: &[], selector: Value::Null, is_system: true };
 
-/// The selector of the controller that a pod belongs to, for the default constraints (TSC-05); null without one.
-fn owners_selector(view: &View, pod: &Object) -> Value {
-    let owner = pod.controller().and_then(|owner| view.by_uid(owner.uid));
-    let owner = owner.filter(|owner| owner.key.kind == Kind::REPLICA_SET);
-    owner.map_or(Value::Null, |owner| owner.value()["spec"]["selector"].take())
-}
-
 fn resident(pod: &Object, row: &PodRow, seen: Seen) -> Resident {
-    let started_ms = row.started_ms.unwrap_or(pod.created_ms);
-    Resident { key: pod.key.clone(), priority: row.priority, started_ms, seen }
+    // Kubernetes takes one that has not started as starting now.
+    let started_ms = row.started_ms.unwrap_or(u64::MAX);
+    let is_preempted = pod.is_deleting() && words::is_preempted(&pod.value());
+    Resident { key: pod.key.clone(), priority: row.priority, started_ms, is_preempted, seen }
 }
 
 /// Whether an unbound pod is one to be placed here (SCH-03).

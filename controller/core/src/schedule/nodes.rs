@@ -27,7 +27,8 @@ impl NodeId {
     }
 }
 
-/// Every node. A node's name has a row as long as its object is there, or a pod that is bound to it.
+/// Every node. A node's name has a row as long as its object is there, or a pod that is
+/// bound to it, or one that room is held for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nodes {
     by_name: BTreeMap<Arc<str>, NodeId>,
@@ -42,6 +43,8 @@ pub(super) struct Nodes {
     taints: Vec<Box<[Taint]>>,
     max_pods: Vec<u32>,
     pods: Vec<u32>,
+    /// Pods that room is held for.
+    nominees: Vec<u32>,
     ports: Vec<Vec<HostPort>>,
     /// By resource, then by row.
     allocatable: Vec<Vec<u64>>,
@@ -128,8 +131,9 @@ impl Nodes {
         (self.pods[node.index()], self.max_pods[node.index()])
     }
 
-    pub(super) fn takes_port(&self, node: NodeId, port: HostPort) -> bool {
-        self.ports[node.index()].contains(&port)
+    /// How many pods take a host port: more than one where somebody has put them there by hand.
+    pub(super) fn takers(&self, node: NodeId, port: HostPort) -> usize {
+        self.ports[node.index()].iter().filter(|taken| **taken == port).count()
     }
 
     pub(super) fn allocatable(&self, node: NodeId, resource: Resource) -> u64 {
@@ -169,6 +173,7 @@ impl Nodes {
         self.taints.push(Box::default());
         self.max_pods.push(0);
         self.pods.push(0);
+        self.nominees.push(0);
         self.ports.push(Vec::new());
         self.scored.push([0; 2]);
         for column in self.allocatable.iter_mut().chain(&mut self.used) {
@@ -302,10 +307,26 @@ impl Nodes {
         self.collect(row);
     }
 
+    /// Keeps a row for a pod that room is held for, whether or not the node is there.
+    pub(super) fn hold(&mut self, name: &Arc<str>) -> NodeId {
+        let row = self.row(name);
+        self.nominees[row.index()] += 1;
+        self.changed(row);
+        row
+    }
+
+    /// Room is held no more.
+    pub(super) fn unhold(&mut self, row: NodeId) {
+        let nominees = &mut self.nominees[row.index()];
+        *nominees = nominees.saturating_sub(1);
+        self.changed(row);
+        self.collect(row);
+    }
+
     /// Frees a row that nothing holds any more.
     fn collect(&mut self, row: NodeId) {
         let index = row.index();
-        if self.present[index] || self.pods[index] > 0 {
+        if self.present[index] || self.pods[index] > 0 || self.nominees[index] > 0 {
             return;
         }
         self.by_name.remove(&self.names[index]);

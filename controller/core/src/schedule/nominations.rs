@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::census::ClassId;
 use super::nodes::NodeId;
-use super::overlay::{Overlay, Seen};
+use super::overlay::{Cluster, Overlay, Seen};
 use crate::object::Key;
 
 /// A pod with `status.nominatedNodeName`.
@@ -23,23 +24,32 @@ pub(super) struct Nominations {
 impl Nominations {
     /// Holds room on a node.
     pub(super) fn add(&mut self, node: NodeId, nominee: Nominee) {
-        self.remove(node, &nominee.key);
+        drop(self.remove(node, &nominee.key));
         self.by_node.entry(node).or_default().push(nominee);
     }
 
-    /// Gives it free.
-    pub(super) fn remove(&mut self, node: NodeId, key: &Key) {
-        if let Some(nominees) = self.by_node.get_mut(&node) {
-            nominees.retain(|nominee| nominee.key != *key);
-            if nominees.is_empty() {
-                self.by_node.remove(&node);
-            }
+    /// Gives it free; who had it.
+    pub(super) fn remove(&mut self, node: NodeId, key: &Key) -> Option<Nominee> {
+        let nominees = self.by_node.get_mut(&node)?;
+        let place = nominees.iter().position(|nominee| nominee.key == *key)?;
+        let nominee = nominees.remove(place);
+        if nominees.is_empty() {
+            self.by_node.remove(&node);
         }
+        Some(nominee)
     }
 
     /// Pods for which room is held on a node.
     pub(super) fn on(&self, node: NodeId) -> &[Nominee] {
         self.by_node.get(&node).map_or(&[], |nominees| nominees)
+    }
+
+    /// Whether any pod for which room is held against this priority refuses to be with pods of a class.
+    pub(super) fn refuse(&self, class: ClassId, priority: i32, cluster: Cluster<'_>) -> bool {
+        let refuses = |node: NodeId, nominee: &Nominee| {
+            nominee.priority >= priority && nominee.seen.asked.refuses(class, node, cluster)
+        };
+        self.by_node.iter().any(|(node, nominees)| nominees.iter().any(|nominee| refuses(*node, nominee)))
     }
 
     /// The node as pods of this priority must take it: with those of equal or higher priority for which room is held.

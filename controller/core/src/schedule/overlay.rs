@@ -60,11 +60,10 @@ impl<'a> Cluster<'a> {
 
     /// Whether a host port is taken.
     pub(super) fn takes_port(self, node: NodeId, port: HostPort) -> bool {
-        let Some(overlay) = self.overlay_of(node) else { return self.nodes.takes_port(node, port) };
+        let Some(overlay) = self.overlay_of(node) else { return self.nodes.takers(node, port) > 0 };
         let takes = |pod: &&Seen| pod.asked.question.host_ports.contains(&port);
-        // A port is taken once at most, so whoever goes gives it free.
         overlay.with.iter().any(|pod| takes(&pod))
-            || (self.nodes.takes_port(node, port) && !overlay.without.iter().any(|pod| takes(&pod)))
+            || self.nodes.takers(node, port) > overlay.without.iter().filter(takes).count()
     }
 
     /// A counter's count in a node's domain; 0 for a node without the key.

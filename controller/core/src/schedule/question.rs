@@ -1,5 +1,6 @@
 //! What a pod asks of a node, compiled from its object. Pods of one template ask the same question, and share it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -254,15 +255,17 @@ impl Question {
     }
 }
 
+/// What its containers and sidecars take, each port once; those that only prepare it come to an end.
 fn host_ports(spec: &Value) -> Vec<HostPort> {
-    let ports =
-        list(&spec["containers"]).chain(list(&spec["initContainers"])).flat_map(|container| list(&container["ports"]));
-    ports
+    let sidecars = list(&spec["initContainers"]).filter(|container| container["restartPolicy"] == "Always");
+    let ports = list(&spec["containers"]).chain(sidecars).flat_map(|container| list(&container["ports"]));
+    let ports: BTreeSet<HostPort> = ports
         .filter_map(|port| {
             let number = u16::try_from(port["hostPort"].as_u64()?).ok().filter(|number| *number != 0)?;
             Some(HostPort::new(port["protocol"].as_str().unwrap_or("TCP"), number))
         })
-        .collect()
+        .collect();
+    ports.into_iter().collect()
 }
 
 impl Reader<'_> {

@@ -37,10 +37,13 @@ impl Asked {
         self.held.iter().filter(|(known, _)| *known == counter).map(|(_, weight)| *weight).sum()
     }
 
-    /// Whether a pod that asks this refuses to be with pods of a class.
-    pub(super) fn refuses(&self, class: ClassId, cluster: Cluster<'_>) -> bool {
-        let meant = |counter: &CounterId| cluster.census.is_meant(class, cluster.census.matcher_of(*counter));
-        self.anti_affinity.iter().any(meant)
+    /// Whether a pod that asks this refuses to be on a node together with pods of a class.
+    pub(super) fn refuses(&self, class: ClassId, node: NodeId, cluster: Cluster<'_>) -> bool {
+        let meant = |counter: &&CounterId| cluster.census.is_meant(class, cluster.census.matcher_of(**counter));
+        self.anti_affinity.iter().filter(meant).any(|counter| {
+            let domains = cluster.census.domains(cluster.census.topology_of(*counter));
+            domains.get(node.index()).is_some_and(|domain| !domain.is_none())
+        })
     }
 
     /// What is there of other pods has nothing to say of where this pod may go, as far as its own question is concerned.

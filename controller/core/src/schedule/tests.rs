@@ -1,6 +1,7 @@
 //! The scheduler as the controller sees it: changes in, plans out, plans carried out.
 
 mod affinity;
+mod histories;
 mod preemption;
 mod spread;
 
@@ -13,7 +14,7 @@ use super::{Explanation, Scheduler, Verdict};
 use crate::clock::Now;
 use crate::kind::Kind;
 use crate::object::{Key, Object};
-use crate::plan::{Note, Write};
+use crate::plan::{Note, Plan, Write};
 use crate::store::{Action, Change};
 use crate::view::View;
 
@@ -76,16 +77,20 @@ impl World {
     /// Decides until nothing is due.
     pub(super) fn settle(&mut self) {
         while let Some(plan) = self.scheduler.step(&self.view, self.now) {
-            self.notes.extend(plan.notes);
-            for write in plan.writes {
-                match write {
-                    Write::Bind { key, node, .. } => self.edit(&key, |pod| pod["spec"]["nodeName"] = json!(node)),
-                    Write::Status { key, status, .. } => self.edit(&key, |pod| pod["status"] = status),
-                    Write::Delete { key, .. } => {
-                        self.edit(&key, |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:40:30Z"));
-                    }
-                    other => panic!("a scheduler does not write {other:?}"),
+            self.carry_out(plan);
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, plan: Plan) {
+        self.notes.extend(plan.notes);
+        for write in plan.writes {
+            match write {
+                Write::Bind { key, node, .. } => self.edit(&key, |pod| pod["spec"]["nodeName"] = json!(node)),
+                Write::Status { key, status, .. } => self.edit(&key, |pod| pod["status"] = status),
+                Write::Delete { key, .. } => {
+                    self.edit(&key, |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:40:30Z"));
                 }
+                other => panic!("a scheduler does not write {other:?}"),
             }
         }
     }

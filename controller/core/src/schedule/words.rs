@@ -10,6 +10,9 @@ use crate::object::{Key, Object};
 use crate::plan::{Note, Plan, Write};
 use crate::view::View;
 
+/// The reason of the condition `DisruptionTarget` of a pod that preemption has asked to go.
+const PREEMPTED: &str = "PreemptionByScheduler";
+
 /// A pod goes to a node.
 pub(super) fn bind(pod: &Object, node: &Arc<str>) -> Plan {
     let message = format!("Successfully assigned {}/{} to {node}", pod.namespace(), pod.name());
@@ -44,12 +47,19 @@ pub(super) fn unschedulable(view: &View, pod: &Object, message: String, preempti
     plan
 }
 
+/// Whether a pod's status says that preemption has asked it to go.
+pub(super) fn is_preempted(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let target = conditions.find(|condition| condition["type"] == "DisruptionTarget");
+    target.is_some_and(|target| target["status"] == "True" && target["reason"] == PREEMPTED)
+}
+
 /// One victim is asked to go.
 fn preempt(view: &View, plan: &mut Plan, victim: &Key, pod: &Object, node: &str, now: Now) {
     let Some(victim) = view.get(victim).filter(|victim| !victim.is_deleting()) else { return };
     let mut value = victim.value();
     let condition = json!({
-        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "type": "DisruptionTarget", "status": "True", "reason": PREEMPTED,
         "message": format!("{SCHEDULER_NAME}: preempting to accommodate a higher priority pod"),
         "lastProbeTime": null, "lastTransitionTime": now.stamp(),
     });

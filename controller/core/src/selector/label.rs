@@ -57,6 +57,12 @@ impl LabelSelector {
         Self { requirements: Some(Vec::new()) }
     }
 
+    /// A selector that matches no object.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self { requirements: None }
+    }
+
     /// Reads `labelSelector` of a query: `a=b,c!=d,e in (x,y),!f`. Empty text matches everything.
     ///
     /// # Errors

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{age, pod};
+use super::{age, placement, pod, storage};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::selector::LabelSelector;
 
-const NONE: &str = "<none>";
-const UNKNOWN: &str = "<unknown>";
+pub(super) const NONE: &str = "<none>";
+pub(super) const UNKNOWN: &str = "<unknown>";
 
 /// The cells of an object; `value` is its JSON.
 pub(super) fn of(object: &Object, value: &Value, now_wall_ms: u64) -> Vec<Value> {
@@ -27,6 +27,12 @@ pub(super) fn of(object: &Object, value: &Value, now_wall_ms: u64) -> Vec<Value>
         Kind::DEPLOYMENT => deployment(name, age, value),
         Kind::REPLICA_SET => replica_set(name, age, value),
         Kind::DAEMON_SET => daemon_set(name, age, value),
+        Kind::PRIORITY_CLASS => placement::priority_class(name, age, value),
+        Kind::POD_DISRUPTION_BUDGET => placement::disruption_budget(name, age, value),
+        Kind::SERVICE => placement::service(name, age, value),
+        Kind::PERSISTENT_VOLUME => storage::volume(name, age, value),
+        Kind::PERSISTENT_VOLUME_CLAIM => storage::claim(name, age, value),
+        Kind::STORAGE_CLASS => storage::class(&name, age, value),
         Kind::LEASE => vec![name, json!(text(&value["spec"]["holderIdentity"], "")), age],
         _ => vec![name, age],
     }

@@ -9,7 +9,7 @@ use crate::kind::Kind;
 pub struct Column {
     /// Its heading.
     pub name: &'static str,
-    /// `string` or `integer`.
+    /// `string`, `integer` or `boolean`.
     pub kind: &'static str,
     /// What it shows.
     pub description: &'static str,
@@ -32,6 +32,10 @@ const fn text(name: &'static str, description: &'static str) -> Column {
 
 const fn number(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "integer", description, wide: false }
+}
+
+const fn truth(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "boolean", description, wide: false }
 }
 
 const fn wide(name: &'static str, description: &'static str) -> Column {
@@ -57,6 +61,12 @@ pub(super) fn of(kind: Kind) -> &'static [Column] {
         Kind::REPLICA_SET => REPLICA_SET,
         Kind::DAEMON_SET => DAEMON_SET,
         Kind::LEASE => LEASE,
+        Kind::PRIORITY_CLASS => PRIORITY_CLASS,
+        Kind::POD_DISRUPTION_BUDGET => POD_DISRUPTION_BUDGET,
+        Kind::SERVICE => SERVICE,
+        Kind::PERSISTENT_VOLUME => PERSISTENT_VOLUME,
+        Kind::PERSISTENT_VOLUME_CLAIM => PERSISTENT_VOLUME_CLAIM,
+        Kind::STORAGE_CLASS => STORAGE_CLASS,
         _ => &[NAME, AGE],
     }
 }
@@ -142,3 +152,70 @@ static DAEMON_SET: &[Column] = &[
 ];
 
 static LEASE: &[Column] = &[NAME, text("Holder", "Who holds it."), AGE];
+
+static PRIORITY_CLASS: &[Column] = &[
+    NAME,
+    number("Value", "The priority that its pods have."),
+    truth("Global-Default", "Whether pods that name no class have this one."),
+    AGE,
+    text("PreemptionPolicy", "Whether its pods make others go."),
+];
+
+static POD_DISRUPTION_BUDGET: &[Column] = &[
+    NAME,
+    text("Min Available", "The pods that must stay available."),
+    text("Max Unavailable", "The pods that may be unavailable."),
+    number("Allowed Disruptions", "The pods that may be evicted now."),
+    AGE,
+];
+
+static SERVICE: &[Column] = &[
+    NAME,
+    text("Type", "How it is reached."),
+    text("Cluster-IP", "The address within the cluster."),
+    text("External-IP", "The address from outside."),
+    text("Port(s)", "The ports, with their protocols."),
+    AGE,
+    SELECTOR,
+];
+
+const CAPACITY: Column = text("Capacity", "How much it holds.");
+const ACCESS_MODES: Column = text("Access Modes", "How many may write to it or read it at a time.");
+const STORAGE: Column = text("StorageClass", "The class of storage.");
+const ATTRIBUTES: Column = text("VolumeAttributesClass", "The class of its attributes.");
+const VOLUME_MODE: Column = wide("VolumeMode", "Whether it has a file system.");
+
+static PERSISTENT_VOLUME: &[Column] = &[
+    NAME,
+    CAPACITY,
+    ACCESS_MODES,
+    text("Reclaim Policy", "What becomes of it when its claim goes."),
+    text("Status", "The phase."),
+    text("Claim", "The claim to which it is bound."),
+    STORAGE,
+    ATTRIBUTES,
+    text("Reason", "Why it failed."),
+    AGE,
+    VOLUME_MODE,
+];
+
+static PERSISTENT_VOLUME_CLAIM: &[Column] = &[
+    NAME,
+    text("Status", "The phase."),
+    text("Volume", "The volume to which it is bound."),
+    CAPACITY,
+    ACCESS_MODES,
+    STORAGE,
+    ATTRIBUTES,
+    AGE,
+    VOLUME_MODE,
+];
+
+static STORAGE_CLASS: &[Column] = &[
+    NAME,
+    text("Provisioner", "Who makes its volumes."),
+    text("ReclaimPolicy", "What becomes of a volume when its claim goes."),
+    text("VolumeBindingMode", "When a claim is bound."),
+    truth("AllowVolumeExpansion", "Whether a claim may grow."),
+    AGE,
+];

@@ -7,7 +7,9 @@
 mod age;
 mod cells;
 mod columns;
+mod placement;
 mod pod;
+mod storage;
 
 use serde_json::{Value, json};
 

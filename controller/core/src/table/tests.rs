@@ -235,6 +235,51 @@ fn the_other_kinds() {
     assert_eq!(shown(Kind::LEASE, json!({"spec": {"holderIdentity": "edge-1"}})), ["web", "edge-1", "5m"]);
 }
 
+// API-04
+#[test]
+fn what_the_scheduler_reads() {
+    let class = json!({"value": -7, "globalDefault": true, "preemptionPolicy": "Never"});
+    assert_eq!(shown(Kind::PRIORITY_CLASS, class), ["web", "-7", "true", "5m", "Never"]);
+    let budget = json!({"spec": {"minAvailable": "50%"}, "status": {"disruptionsAllowed": 2}});
+    assert_eq!(shown(Kind::POD_DISRUPTION_BUDGET, budget), ["web", "50%", "N/A", "2", "5m"]);
+    let budget = json!({"spec": {"maxUnavailable": 0}});
+    assert_eq!(shown(Kind::POD_DISRUPTION_BUDGET, budget), ["web", "N/A", "0", "0", "5m"]);
+    let ports = json!([{"port": 80, "protocol": "TCP"}, {"port": 53, "nodePort": 30053, "protocol": "UDP"}]);
+    let service = json!({"spec": {"type": "ClusterIP", "ports": ports, "selector": {"app": "web"}}});
+    let expected = ["web", "ClusterIP", "<none>", "<none>", "80/TCP,53:30053/UDP", "5m", "app=web"];
+    assert_eq!(shown(Kind::SERVICE, service), expected);
+    let headless = json!({"spec": {"type": "ClusterIP", "clusterIP": "None"}});
+    assert_eq!(shown(Kind::SERVICE, headless), ["web", "ClusterIP", "None", "<none>", "<none>", "5m", "<none>"]);
+}
+
+// API-04
+#[test]
+fn volumes_claims_and_their_classes() {
+    let spec = json!({
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadOnlyMany", "ReadWriteOnce"], "storageClassName": "disk",
+        "persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": "d", "name": "c"}, "volumeMode": "Filesystem",
+    });
+    let volume = json!({"spec": spec, "status": {"phase": "Bound"}});
+    let expected = ["web", "1Gi", "RWO,ROX", "Retain", "Bound", "d/c", "disk", "<unset>", "", "5m", "Filesystem"];
+    assert_eq!(shown(Kind::PERSISTENT_VOLUME, volume), expected);
+    let waits =
+        json!({"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "disk"}, "status": {"phase": "Pending"}});
+    let expected = ["web", "Pending", "", "", "", "disk", "<unset>", "5m", "<unset>"];
+    assert_eq!(shown(Kind::PERSISTENT_VOLUME_CLAIM, waits), expected);
+    let bound = json!({
+        "metadata": {"deletionTimestamp": NOW}, "spec": {"volumeName": "v", "storageClassName": "disk"},
+        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOncePod"]},
+    });
+    let expected = ["web", "Terminating", "v", "1Gi", "RWOP", "disk", "<unset>", "5m", "<unset>"];
+    assert_eq!(shown(Kind::PERSISTENT_VOLUME_CLAIM, bound), expected);
+    let class = json!({
+        "metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "p",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    let expected = ["web (default)", "p", "Delete", "WaitForFirstConsumer", "false", "5m"];
+    assert_eq!(shown(Kind::STORAGE_CLASS, class), expected);
+}
+
 #[test]
 fn odd_objects_print_without_a_panic() {
     for kind in Kind::all() {

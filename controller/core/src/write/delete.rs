@@ -1,7 +1,5 @@
 //! Deletion: grace periods (TRM-01, TRM-08), finalizers and propagation (GC-03).
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{Writer, Written};
@@ -78,7 +76,8 @@ impl Writer<'_> {
     }
 }
 
-fn check_preconditions(old: &Arc<Object>, options: &DeleteOptions) -> Result<(), ApiError> {
+/// Refuses a deletion of another object than the one that is meant, or of another revision.
+pub(crate) fn check_preconditions(old: &Object, options: &DeleteOptions) -> Result<(), ApiError> {
     if let Some(uid) = options.uid.filter(|uid| *uid != old.uid) {
         let detail = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid);
         return Err(ApiError::conflict(old.key.kind, old.name(), &detail));

@@ -24,6 +24,7 @@ use crate::view::View;
 
 pub use delete::FOREGROUND_FINALIZER;
 pub use delete::ORPHAN_FINALIZER;
+pub(crate) use delete::check_preconditions;
 pub use scale::{scale_of, scaled};
 
 /// Writes into the staged view.

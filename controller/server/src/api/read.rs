@@ -22,9 +22,13 @@ pub(super) fn get(app: &App, target: &Target, name: &str, shape: Shape) -> Resul
     match target.below {
         None | Some(Subresource::Status) => Ok(respond::json(200, shape.one(&object, true))),
         Some(Subresource::Scale) => Ok(respond::json(200, scale_of(&object))),
-        Some(Subresource::Log | Subresource::Proxy | Subresource::Binding | Subresource::Finalize) => {
-            Err(ApiError::method_not_allowed())
-        }
+        Some(
+            Subresource::Log
+            | Subresource::Proxy
+            | Subresource::Binding
+            | Subresource::Finalize
+            | Subresource::Eviction,
+        ) => Err(ApiError::method_not_allowed()),
     }
 }
 

@@ -20,7 +20,7 @@ use super::snapshot::{self, Selection};
 /// Deletions of one collection that wait for the committer at once.
 const AT_ONCE: usize = 256;
 
-/// `POST`: a new object, or a binding of a pod.
+/// `POST`: a new object, or a binding or an eviction of a pod.
 pub(super) async fn create(
     app: &App,
     target: &Target,
@@ -36,6 +36,11 @@ pub(super) async fn create(
         (Some(Subresource::Binding), Some(_)) => {
             let value = body::value(headers, bytes)?;
             body::fits("v1", "Binding", &value)?;
+            value
+        }
+        (Some(Subresource::Eviction), Some(_)) => {
+            let value = body::value(headers, bytes)?;
+            body::fits("policy/v1", "Eviction", &value)?;
             value
         }
         _ => return Err(ApiError::method_not_allowed()),
@@ -155,7 +160,7 @@ fn shown(answer: &Answer) -> Response<Body> {
         | Outcome::Unchanged(object)
         | Outcome::Deleting(object)
         | Outcome::Deleted(object) => respond::json(200, object.body()),
-        Outcome::Bound => respond::success(201, None),
+        Outcome::Bound | Outcome::Evicted => respond::success(201, None),
         Outcome::Scaled(scale) => respond::json(200, scale),
     }
 }

@@ -203,7 +203,7 @@ fn described(outcome: &Outcome) -> (&'static str, Option<&Object>) {
         Outcome::Updated(object) => ("configured", Some(object)),
         Outcome::Unchanged(object) => ("unchanged", Some(object)),
         Outcome::Deleting(object) | Outcome::Deleted(object) => ("deleted", Some(object)),
-        Outcome::Bound | Outcome::Scaled(_) => ("configured", None),
+        Outcome::Bound | Outcome::Evicted | Outcome::Scaled(_) => ("configured", None),
     }
 }
 

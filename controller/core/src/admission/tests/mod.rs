@@ -1,7 +1,11 @@
 //! Whole objects through the door of admission.
 
+mod affinity;
 mod others;
+mod placement;
 mod pods;
+mod priority;
+mod volumes;
 mod workloads;
 
 use std::sync::Arc;
@@ -29,6 +33,17 @@ fn view() -> View {
             namespace("going", "6f1c1a3e-8a5b-4b06-9a53-2f0d1c7e4b12", json!("2026-11-21T03:40:30Z")),
         ],
     )
+}
+
+/// The view, with these objects in it too.
+fn view_with(objects: &[(Kind, Value)]) -> View {
+    let mut all: Vec<_> = Kind::all().flat_map(|kind| view().list(kind, None).cloned().collect::<Vec<_>>()).collect();
+    for (number, (kind, value)) in objects.iter().enumerate() {
+        let mut value = value.clone();
+        value["metadata"]["uid"] = json!(format!("6f1c1a3e-8a5b-4b06-9a53-2f0d1c7e5{number:03}"));
+        all.push(Arc::new(Object::from_value(*kind, 1, value).unwrap()));
+    }
+    View::new(1, all)
 }
 
 fn pod(spec: Value) -> Value {
@@ -60,9 +75,13 @@ fn workload(spec: Value) -> Value {
 
 /// As a user's object goes in: decoded, then created.
 fn admitted(kind: Kind, value: Value) -> Result<Value, ApiError> {
+    admitted_in(&view(), kind, value)
+}
+
+fn admitted_in(view: &View, kind: Kind, value: Value) -> Result<Value, ApiError> {
     let mut value = value;
     decode(kind, &mut value, FieldValidation::Strict)?;
-    create(&view(), kind, &mut value)?;
+    create(view, kind, &mut value)?;
     // What is stored is still one of Kubernetes' objects, with no field that is null.
     let stored = value.clone();
     assert_eq!(decode(kind, &mut value, FieldValidation::Strict), Ok(Vec::new()));

@@ -69,6 +69,6 @@ fn check(cluster: Cluster<'_>, node: NodeId, asked: &Asked, class: ClassId) -> O
     let added = cluster
         .overlay
         .filter(|overlay| overlay.node == node)
-        .is_some_and(|overlay| overlay.with.iter().any(|pod| pod.asked.refuses(class, cluster)));
+        .is_some_and(|overlay| overlay.with.iter().any(|pod| pod.asked.refuses(class, node, cluster)));
     (refused || added).then_some(Refusal::ExistingAntiAffinity)
 }

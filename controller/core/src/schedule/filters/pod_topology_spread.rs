@@ -2,7 +2,7 @@
 //! less the fewest of any eligible domain.
 
 use super::{Cluster, DomainRule, PodFilter, Refusal};
-use crate::schedule::census::{ClassId, CounterId};
+use crate::schedule::census::{ClassId, CounterId, Domain};
 use crate::schedule::hints::Hints;
 use crate::schedule::nodes::NodeId;
 use crate::schedule::question::SpreadConstraint;
@@ -24,13 +24,24 @@ struct Skew {
 }
 
 impl Skew {
-    fn of(cluster: Cluster<'_>, constraint: &SpreadConstraint, counter: CounterId, class: ClassId) -> Self {
+    /// With the count of one domain as it would be.
+    fn of(
+        cluster: Cluster<'_>,
+        constraint: &SpreadConstraint,
+        counter: CounterId,
+        class: ClassId,
+        changed: Option<(Domain, i64)>,
+    ) -> Self {
         let counts = cluster.census.counts(counter);
         let eligible = cluster.census.eligible_nodes(counter).iter().enumerate().filter(|(_, nodes)| **nodes > 0);
         let (mut domains, mut fewest) = (0, i64::MAX);
         for (domain, _) in eligible {
             domains += 1;
-            fewest = fewest.min(counts.get(domain).copied().unwrap_or_default());
+            let count = match changed {
+                Some((changed, count)) if changed.index() == domain => count,
+                _ => counts.get(domain).copied().unwrap_or_default(),
+            };
+            fewest = fewest.min(count);
         }
         if domains < constraint.min_domains || domains == 0 {
             fewest = 0;
@@ -50,7 +61,7 @@ fn hard(asked: &Asked) -> impl Iterator<Item = (&SpreadConstraint, CounterId)> {
 
 fn rules<'a>(cluster: Cluster<'a>, asked: &Asked, class: ClassId, rules: &mut Vec<DomainRule<'a>>) {
     for (constraint, counter) in hard(asked) {
-        let skew = Skew::of(cluster, constraint, counter, class);
+        let skew = Skew::of(cluster, constraint, counter, class, None);
         rules.push(DomainRule {
             domains: cluster.census.domains(cluster.census.topology_of(counter)),
             verdicts: cluster.census.counts(counter).iter().map(|count| skew.refusal(*count)).collect(),
@@ -63,14 +74,10 @@ fn rules<'a>(cluster: Cluster<'a>, asked: &Asked, class: ClassId, rules: &mut Ve
 fn check(cluster: Cluster<'_>, node: NodeId, asked: &Asked, class: ClassId) -> Option<Refusal> {
     hard(asked).find_map(|(constraint, counter)| {
         let domains = cluster.census.domains(cluster.census.topology_of(counter));
-        if domains.get(node.index()).is_none_or(|domain| domain.is_none()) {
+        let Some(domain) = domains.get(node.index()).copied().filter(|domain| !domain.is_none()) else {
             return Some(Refusal::NoSpreadLabel);
-        }
-        let mut skew = Skew::of(cluster, constraint, counter, class);
+        };
         let count = cluster.count(counter, node);
-        if cluster.census.is_eligible(counter, node) && skew.fewest > count {
-            skew.fewest = count;
-        }
-        skew.refusal(count)
+        Skew::of(cluster, constraint, counter, class, Some((domain, count))).refusal(count)
     })
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::census::{Census, ClassId, MatcherId};
-use crate::object::Key;
+use super::super::census::{Census, ClassId, Matcher, MatcherId, Scope};
+use super::super::symbols::Symbols;
+use super::super::terms::Selector;
+use crate::object::{Key, Object};
 
 /// One budget.
 #[derive(Clone, Debug)]
@@ -22,16 +24,25 @@ pub(in super::super) struct Budgets {
 }
 
 impl Budgets {
-    /// A budget appeared or changed; the matcher of the one before, which is to be released.
-    pub(in super::super) fn set(&mut self, key: Key, pods: MatcherId, allowed: i64) -> Option<MatcherId> {
+    /// A budget appeared or changed.
+    pub(in super::super) fn set(&mut self, budget: &Object, census: &mut Census, symbols: &mut Symbols) {
+        let value = budget.value();
+        let namespaces = vec![symbols.intern(budget.namespace())];
+        let pods = Selector::compile(&value["spec"]["selector"], symbols);
+        let pods = census.matcher(Matcher(vec![Scope { namespaces, namespace_selector: None, pods }]), symbols);
+        let allowed = value["status"]["disruptionsAllowed"].as_i64().unwrap_or_default();
         self.version += 1;
-        self.all.insert(key, Budget { pods, allowed }).map(|before| before.pods)
+        if let Some(before) = self.all.insert(budget.key.clone(), Budget { pods, allowed }) {
+            census.release_matcher(before.pods);
+        }
     }
 
     /// A budget is gone.
-    pub(in super::super) fn unset(&mut self, key: &Key) -> Option<MatcherId> {
+    pub(in super::super) fn unset(&mut self, key: &Key, census: &mut Census) {
         self.version += 1;
-        self.all.remove(key).map(|before| before.pods)
+        if let Some(before) = self.all.remove(key) {
+            census.release_matcher(before.pods);
+        }
     }
 
     pub(super) const fn version(&self) -> u64 {

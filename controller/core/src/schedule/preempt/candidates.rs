@@ -16,6 +16,7 @@ const MAX_KEPT: usize = 16;
 #[derive(Clone, Debug, Default)]
 struct Candidates {
     used: u64,
+    /// When it was found; `None` if it was found while rules about other pods had a say.
     moment: Option<u64>,
     budgets: u64,
     tournament: Tournament<Harmlessness>,
@@ -78,11 +79,10 @@ impl Preemptions {
 impl Candidates {
     fn refresh(&mut self, scene: Scene<'_>, preemptor: Preemptor<'_>) {
         let nodes = scene.cluster.nodes;
-        // Rules about other pods depend on every node at once, so what was found before says nothing.
-        let is_kept = self.budgets == scene.budgets.version()
-            && self.rows == nodes.rows()
-            && preemptor.asked.is_about_nodes_alone()
+        // Rules about other pods depend on every node at once: what was found under them says nothing, now or later.
+        let is_about_nodes_alone = preemptor.asked.is_about_nodes_alone()
             && scene.cluster.census.holders_against(preemptor.class).next().is_none();
+        let is_kept = is_about_nodes_alone && self.budgets == scene.budgets.version() && self.rows == nodes.rows();
         match self.moment.filter(|_| is_kept).and_then(|moment| nodes.changed_since(moment)) {
             Some(changed) => {
                 for node in changed {
@@ -94,7 +94,8 @@ impl Candidates {
                 self.tournament.start(rows.map(|node| scene.strength(preemptor, node)));
             }
         }
-        (self.moment, self.budgets, self.rows) = (Some(nodes.moment()), scene.budgets.version(), nodes.rows());
+        self.moment = is_about_nodes_alone.then(|| nodes.moment());
+        (self.budgets, self.rows) = (scene.budgets.version(), nodes.rows());
     }
 }
 

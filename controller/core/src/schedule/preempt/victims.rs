@@ -16,15 +16,18 @@ use crate::object::Key;
 pub(in super::super) struct Resident {
     pub(in super::super) key: Key,
     pub(in super::super) priority: i32,
-    /// `status.startTime` in milliseconds since 1970; the time of its creation before the node has seen it.
+    /// `status.startTime` in milliseconds since 1970; later than any other before the node has started it.
     pub(in super::super) started_ms: u64,
+    /// Whether it ends because preemption has asked it to.
+    pub(in super::super) is_preempted: bool,
     pub(in super::super) seen: Seen,
 }
 
 impl Resident {
-    /// Kubernetes' order of importance: by priority, and of the same the one that runs for longer.
-    const fn importance(&self) -> (Reverse<i32>, u64) {
-        (Reverse(self.priority), self.started_ms)
+    /// Kubernetes' order of importance: by priority, and of the same the one that runs for longer. Of the same age the
+    /// name decides, so that the order in which they came plays no part.
+    const fn importance(&self) -> (Reverse<i32>, u64, &Key) {
+        (Reverse(self.priority), self.started_ms, &self.key)
     }
 }
 
@@ -37,6 +40,17 @@ pub(in super::super) struct Residents {
 impl Residents {
     pub(in super::super) fn on(&self, node: NodeId) -> &[Arc<Resident>] {
         self.by_node.get(node.index()).map_or(&[], |residents| residents)
+    }
+
+    /// A pod that is on a node may have started, or have been asked to go; whether it has.
+    pub(in super::super) fn update(&mut self, node: NodeId, resident: Resident) -> bool {
+        let before = self.on(node).iter().find(|before| before.key == resident.key);
+        let state = |resident: &Resident| (resident.started_ms, resident.is_preempted);
+        let changed = before.is_none_or(|before| state(before) != state(&resident));
+        if changed {
+            self.set(node, resident);
+        }
+        changed
     }
 
     /// A pod is on a node, or has changed there.
@@ -105,12 +119,23 @@ pub(super) fn on_node(
         return None;
     }
     let with = cluster.nominations.held_against(node, preemptor.priority).map_or_else(Vec::new, |held| held.with);
-    let mut overlay = Overlay { node, without: lower.iter().map(|resident| resident.seen.clone()).collect(), with };
-    let fits = |overlay: &Overlay| {
-        let cluster = Cluster { overlay: Some(overlay), ..cluster };
-        check(cluster, preemptor.asked, preemptor.class, node).is_ok()
+    let without = lower.iter().map(|resident| resident.seen.clone()).collect();
+    let mut overlay = Overlay { node, without, with: Vec::new() };
+    // With those for which room is held, and also if they never come.
+    let fits = |overlay: &mut Overlay| {
+        let fits = |overlay: &Overlay| {
+            let cluster = Cluster { overlay: Some(overlay), ..cluster };
+            check(cluster, preemptor.asked, preemptor.class, node).is_ok()
+        };
+        if !fits(overlay) {
+            return false;
+        }
+        overlay.with.clone_from(&with);
+        let fits = with.is_empty() || fits(overlay);
+        overlay.with.clear();
+        fits
     };
-    if !fits(&overlay) {
+    if !fits(&mut overlay) {
         return None;
     }
     let breaks = budgets.violated(cluster.census, lower.iter().map(|resident| resident.seen.class));
@@ -122,12 +147,12 @@ pub(super) fn on_node(
     // The front of `without` is the next to be put back; those that cannot be stay behind the others.
     for (breaks, resident) in order {
         let seen = overlay.without.remove(0);
-        if !fits(&overlay) {
+        if !fits(&mut overlay) {
             overlay.without.push(seen);
             victims.violations += usize::from(breaks);
             victims.pods.push(Arc::clone(resident));
         }
     }
-    victims.pods.sort_by_key(|victim| victim.importance());
+    victims.pods.sort_by(|one, two| one.importance().cmp(&two.importance()));
     Some(victims)
 }

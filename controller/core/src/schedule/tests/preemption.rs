@@ -228,3 +228,109 @@ fn a_pod_whose_victims_are_ending_preempts_nobody_else() {
     }
     assert_ne!(is_going(&world, "low-a"), is_going(&world, "low-b"));
 }
+
+/// A budget over the pods with the label `app` of its own name.
+fn budget(world: &mut World, app: &str, allowed: i64) -> Key {
+    let value = json!({"metadata": {"name": app}, "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed}});
+    world.put(Kind::POD_DISRUPTION_BUDGET, value)
+}
+
+fn mark(world: &mut World, name: &str, app: &str) {
+    world.edit(&Key::new(Kind::POD, "default", name), |pod| pod["metadata"]["labels"] = json!({"app": app}));
+}
+
+// PRI-05: whatever else speaks for a node.
+#[test]
+fn the_node_where_fewer_budgets_break_is_chosen() {
+    for allowed in [0, 1] {
+        let mut world = World::new(1);
+        for (name, priority) in [("a", 1), ("b", 5)] {
+            world.put(Kind::NODE, node(name, "2", "8Gi"));
+            running(&mut world, &format!("on-{name}"), name, "2", priority, 0);
+        }
+        mark(&mut world, "on-a", "db");
+        budget(&mut world, "db", allowed);
+        let p = world.put(Kind::POD, asking("p", "2", 10));
+        world.settle();
+        // While the budget allows it, the least important pod goes.
+        let expected = if allowed == 0 { "b" } else { "a" };
+        assert_eq!(nominated(&world, &p).as_deref(), Some(expected), "{allowed}");
+    }
+}
+
+// PRI-05
+#[test]
+fn a_pod_whose_end_breaks_a_budget_is_reprieved_first() {
+    for (allowed, victim) in [(0, "free"), (1, "guarded")] {
+        let mut world = World::new(1);
+        world.put(Kind::NODE, node("a", "2", "8Gi"));
+        running(&mut world, "guarded", "a", "1", 1, 0);
+        running(&mut world, "free", "a", "1", 2, 0);
+        mark(&mut world, "guarded", "db");
+        budget(&mut world, "db", allowed);
+        world.put(Kind::POD, asking("p", "1", 10));
+        world.settle();
+        for name in ["guarded", "free"] {
+            assert_eq!(is_going(&world, name), name == victim, "{name} {allowed}");
+        }
+    }
+}
+
+// PRI-05: two pods and one allowance.
+#[test]
+fn of_two_pods_of_one_budget_the_second_breaks_it() {
+    let mut world = World::new(1);
+    for name in ["a", "b"] {
+        world.put(Kind::NODE, node(name, "2", "8Gi"));
+    }
+    for name in ["one", "two"] {
+        running(&mut world, name, "a", "1", 1, 0);
+        mark(&mut world, name, "db");
+    }
+    running(&mut world, "other", "b", "2", 9, 0);
+    budget(&mut world, "db", 1);
+    let p = world.put(Kind::POD, asking("p", "2", 10));
+    world.settle();
+    assert_eq!(nominated(&world, &p).as_deref(), Some("b"));
+}
+
+// PRI-07
+#[test]
+fn budgets_are_best_effort_and_follow_their_objects() {
+    let mut world = World::new(1);
+    world.put(Kind::NODE, node("a", "2", "8Gi"));
+    running(&mut world, "guarded", "a", "2", 1, 0);
+    mark(&mut world, "guarded", "db");
+    budget(&mut world, "db", 0);
+    world.put(Kind::POD, asking("p", "2", 10));
+    world.settle();
+    assert!(is_going(&world, "guarded"), "there is no other way");
+    // An empty selector means every pod of the namespace, a missing one none; one that is gone guards nobody.
+    let selectors = [(Some(json!({})), "default", "b"), (Some(json!({})), "other", "a"), (None, "default", "a")];
+    for (selector, namespace, expected) in selectors {
+        for deleted in [false, true] {
+            let mut world = World::new(1);
+            for (name, priority) in [("a", 1), ("b", 5)] {
+                world.put(Kind::NODE, node(name, "2", "8Gi"));
+                let mut value = asking(&format!("on-{name}"), "2", priority);
+                value["metadata"]["namespace"] = json!(if name == "a" { "default" } else { "far" });
+                value["spec"]["nodeName"] = json!(name);
+                world.put(Kind::POD, value);
+            }
+            let mut value = json!({"metadata": {"name": "all", "namespace": namespace}, "spec": {},
+                "status": {"disruptionsAllowed": 0}});
+            if let Some(selector) = &selector {
+                value["spec"]["selector"] = selector.clone();
+            }
+            let all = world.put(Kind::POD_DISRUPTION_BUDGET, value);
+            if deleted {
+                world.delete(&all);
+            }
+            let p = world.put(Kind::POD, asking("p", "2", 10));
+            world.settle();
+            let expected = if deleted { "a" } else { expected };
+            assert_eq!(nominated(&world, &p).as_deref(), Some(expected), "{selector:?} {namespace} {deleted}");
+        }
+    }
+}

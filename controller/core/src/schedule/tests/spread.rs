@@ -12,8 +12,11 @@ use crate::object::Key;
 const SKEW: &str = "node(s) didn't match pod topology spread constraints";
 const NO_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 
+/// Nodes: name, labels, and how many pods there are already.
+type There<'a> = [(&'a str, &'a [(&'a str, &'a str)], usize)];
+
 /// Nodes with these labels, and pods `foo: bar` on them.
-fn cluster(nodes: &[(&str, &[(&str, &str)], usize)]) -> World {
+fn cluster(nodes: &There<'_>) -> World {
     let mut world = World::new(1);
     for (name, labels, pods) in nodes {
         let mut value = node(name, "64", "64Gi");
@@ -277,4 +280,58 @@ fn pods_of_a_set_spread_by_themselves_and_bare_pods_do_not() {
         Verdict::Refused { .. } => false,
     };
     assert!(found.verdicts.values().all(spread));
+}
+
+// TSC-05
+#[test]
+fn pods_of_a_service_spread_by_themselves_from_when_it_is_there() {
+    let mut world = World::new(3);
+    for number in 0..4 {
+        world.put(Kind::NODE, node(&format!("n{number}"), "64", "64Gi"));
+    }
+    let placed = |world: &mut World, from: usize| {
+        let keys: Vec<_> =
+            (from..from + 4).map(|number| world.put(Kind::POD, marked(&format!("p{number}"), json!({})))).collect();
+        world.settle();
+        keys.iter().filter_map(|key| world.node_of(key)).collect::<BTreeSet<_>>()
+    };
+    let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"foo": "bar"}}});
+    let service = world.put(Kind::SERVICE, service);
+    assert_eq!(placed(&mut world, 0).len(), 4, "each on a node of its own");
+    let spread = |world: &mut World, key: &Key| {
+        let found = world.explain(key);
+        found.verdicts.values().any(|verdict| match verdict {
+            Verdict::Feasible { points, .. } => {
+                points.iter().any(|points| points.score == "PodTopologySpread" && points.points > 0)
+            }
+            Verdict::Refused { .. } => false,
+        })
+    };
+    let mut later = marked("later", json!({}));
+    later["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
+    let later = world.put(Kind::POD, later);
+    assert!(spread(&mut world, &later));
+    for selector in [json!({"foo": "other"}), json!({}), json!(null)] {
+        world.edit(&service, |service| service["spec"]["selector"] = selector);
+        assert!(!spread(&mut world, &later));
+    }
+    world.edit(&service, |service| service["spec"]["selector"] = json!({"foo": "bar"}));
+    assert!(spread(&mut world, &later));
+    world.delete(&service);
+    assert!(!spread(&mut world, &later));
+}
+
+// TSC-05: what a pod that waits has been asked about is asked anew.
+#[test]
+fn a_service_that_comes_later_spreads_pods_that_wait() {
+    let mut world = World::new(3);
+    let keys: Vec<_> = (0..4).map(|number| world.put(Kind::POD, marked(&format!("p{number}"), json!({})))).collect();
+    world.settle();
+    world.put(Kind::SERVICE, json!({"metadata": {"name": "web"}, "spec": {"selector": {"foo": "bar"}}}));
+    for number in 0..4 {
+        world.put(Kind::NODE, node(&format!("n{number}"), "64", "64Gi"));
+    }
+    world.wake_all();
+    let nodes: BTreeSet<_> = keys.iter().filter_map(|key| world.node_of(key)).collect();
+    assert_eq!(nodes.len(), 4);
 }

@@ -1,0 +1,126 @@
+//! Whether what the scheduler decides is what the plain objects ask for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use serde_json::{Value, json};
+
+use super::super::tests::World;
+use super::super::{Explanation, Scheduler, Verdict};
+use super::filters::fits;
+use super::history::start_pods;
+use super::objects::{Cluster, is_ending, name, namespace, priority, text};
+use super::preemption::{Outcome, outcome};
+use super::scores::totals;
+use crate::kind::Kind;
+use crate::object::Key;
+use crate::plan::{Plan, Write};
+use crate::store::{Action, Change};
+
+type Agreed = Result<(), TestCaseError>;
+
+/// Decides until nothing is due, and looks at every decision.
+pub(super) fn settle(world: &mut World, started: &mut u32) -> Agreed {
+    start_pods(world, started);
+    for _ in 0..1000 {
+        let mut twin = world.scheduler.clone();
+        let Some(plan) = world.scheduler.step(&world.view, world.now) else { return Ok(()) };
+        decision(world, &mut twin, &plan)?;
+        world.carry_out(plan);
+        start_pods(world, started);
+    }
+    Err(TestCaseError::fail("decides and decides"))
+}
+
+fn decision(world: &World, twin: &mut Scheduler, plan: &Plan) -> Agreed {
+    let cluster = Cluster::of(&world.view);
+    let about = |key: &Key| cluster.pod(key.namespace.as_ref(), key.name.as_ref()).unwrap();
+    if let [Write::Bind { key, node, .. }] = &plan.writes[..] {
+        return binding(world, &cluster, twin, about(key), node);
+    }
+    let failed = plan.notes.iter().find(|note| note.reason == "FailedScheduling").unwrap();
+    let pod = about(&failed.about);
+    let fitting = totals(&cluster, pod);
+    prop_assert!(fitting.is_empty(), "fits on {fitting:?}: {} {pod}", failed.message);
+    preemption(&cluster, pod, plan)
+}
+
+fn binding(world: &World, cluster: &Cluster, twin: &mut Scheduler, pod: &Value, chosen: &str) -> Agreed {
+    let placed = cluster.placed();
+    let held = cluster.node(text(&pod["status"], "nominatedNodeName"));
+    if let Some(held) = held.filter(|held| fits(cluster, pod, held, &placed).is_ok()) {
+        prop_assert_eq!(name(held), chosen, "what is held is used: {}", pod);
+        return Ok(());
+    }
+    let fitting = totals(cluster, pod);
+    prop_assert!(fitting.contains_key(chosen), "does not fit on {chosen}, but on {fitting:?}: {pod}");
+    prop_assert_eq!(fitting.get(chosen), fitting.values().max(), "the best of {:?} for {}", &fitting, pod);
+    let object = world.view.get(&Key::new(Kind::POD, namespace(pod), name(pod))).unwrap();
+    let told = twin.explain(&world.view, object).best;
+    prop_assert_eq!(told.as_deref(), Some(chosen), "what is told is done: {}", pod);
+    Ok(())
+}
+
+fn preemption(cluster: &Cluster, pod: &Value, plan: &Plan) -> Agreed {
+    let own = Key::new(Kind::POD, namespace(pod), name(pod));
+    let before = text(&pod["status"], "nominatedNodeName");
+    let status = |wanted: &Key| {
+        plan.writes.iter().find_map(|write| match write {
+            Write::Status { key, status, .. } if key == wanted => Some(status),
+            _ => None,
+        })
+    };
+    let held = status(&own).map_or(before, |status| text(status, "nominatedNodeName"));
+    let delete = |write: &Write| if let Write::Delete { uid, .. } = write { Some(uid.to_string()) } else { None };
+    let deleted: Vec<String> = plan.writes.iter().filter_map(delete).collect();
+    let (node, victims) = match outcome(cluster, pod) {
+        Outcome::Nobody => ("".to_owned(), Vec::new()),
+        Outcome::Waits => (before.to_owned(), Vec::new()),
+        Outcome::Victims(node, victims) => {
+            let kept = |nominee: &&Value| priority(nominee) < priority(pod);
+            for loser in cluster.nominees(cluster.node(&node).unwrap(), pod).filter(kept) {
+                let key = Key::new(Kind::POD, namespace(loser), name(loser));
+                let left = status(&key).map(|status| text(status, "nominatedNodeName"));
+                prop_assert_eq!(left, Some(""), "a loser forgets: {}", loser);
+            }
+            (node, victims)
+        }
+    };
+    let find = |uid: &str| cluster.pods.iter().find(|pod| pod["metadata"]["uid"] == json!(uid)).unwrap();
+    let asked: Vec<&String> = victims.iter().filter(|uid| !is_ending(find(uid))).collect();
+    prop_assert_eq!((held, &deleted.iter().collect::<Vec<_>>()), (&*node, &asked), "{}", pod);
+    Ok(())
+}
+
+fn fitting(explanation: &Explanation) -> BTreeMap<String, i64> {
+    let total = |(node, verdict): (&Arc<str>, &Verdict)| match verdict {
+        Verdict::Feasible { total, .. } => Some((node.to_string(), *total)),
+        Verdict::Refused { .. } => None,
+    };
+    explanation.verdicts.iter().filter_map(total).collect()
+}
+
+/// What a pod is told of every node is what plain objects show, and what a scheduler that was just started says.
+pub(super) fn explanation(world: &mut World, fresh: &mut Scheduler, key: &Key) -> Agreed {
+    let cluster = Cluster::of(&world.view);
+    let object = world.view.get(key).cloned().unwrap();
+    let told = world.explain(key);
+    let want = totals(&cluster, &object.value());
+    prop_assert_eq!(&fitting(&told), &want, "{}: {:#?}", object.value(), told);
+    let best = told.best.as_ref().map(|node| want[&**node]);
+    prop_assert_eq!(best, want.values().max().copied());
+    prop_assert_eq!(told, fresh.explain(&world.view, &object), "whatever came before: {}", object.value());
+    Ok(())
+}
+
+/// A scheduler that has just been started, and was shown everything in some order.
+pub(super) fn restarted(world: &World, seed: u64, salt: u64) -> Scheduler {
+    let mut fresh = Scheduler::new(seed);
+    for object in super::history::shuffled(world, salt) {
+        let change = Change { revision: world.view.revision(), action: Action::Added, object, previous: None };
+        fresh.observe(&world.view, &change, world.now);
+    }
+    fresh
+}

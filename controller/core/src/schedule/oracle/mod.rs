@@ -1,0 +1,96 @@
+//! A scheduler that looks at plain objects, slowly and obviously, and the property that the fast one comes to the same
+//! answers after any history.
+//!
+//! *In:* the objects of a view, as JSON. *Out:* where a pod fits, what each node is worth, and who goes if it fits
+//! nowhere. *Must never know:* anything of the scheduler but what everybody is told. Written from what kube-scheduler
+//! is documented to do. `CORACLE_CASES` says how many histories are played, `CORACLE_SEED` which.
+
+mod objects;
+
+mod selectors;
+
+mod requests;
+
+mod filters;
+mod scores;
+
+mod preemption;
+
+mod drawn;
+mod history;
+
+mod decisions;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use crate::kind::Kind;
+use crate::object::Key;
+
+use drawn::{Shown, some_pod};
+use history::{Step, some_step};
+
+const SEED: u64 = 7;
+
+#[expect(clippy::disallowed_methods, reason = "whoever runs a test says how long it may take")]
+fn stated(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: u32::try_from(stated("CORACLE_CASES", 200)).unwrap_or(u32::MAX),
+        rng_seed: RngSeed::Fixed(stated("CORACLE_SEED", 1)),
+        failure_persistence: None,
+        max_shrink_iters: 4000,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    // SCH-01, SCH-02, SCH-04, SCH-06, TSC-03, TSC-04, TSC-05, PRI-04, PRI-05, PRI-07, PRI-08, INI-03
+    #[test]
+    fn after_any_history_every_decision_is_the_one_that_plain_objects_ask_for(
+        steps in vec(some_step(), 1..45),
+        probes in vec(some_pod(), 3),
+        salt in any::<u64>(),
+    ) {
+        let mut world = history::empty_world(SEED);
+        let mut started = 0;
+        for (number, step) in steps.into_iter().enumerate() {
+            let waits = matches!(step, Step::Wait(_));
+            history::play(&mut world, step, number);
+            if waits {
+                history::reap(&mut world);
+            }
+            decisions::settle(&mut world, &mut started)?;
+        }
+        let mut fresh = decisions::restarted(&world, SEED, salt);
+        for (number, Shown(mut probe)) in probes.into_iter().enumerate() {
+            probe["spec"].as_object_mut().unwrap().remove("nodeName");
+            let key = history::put_pod(&mut world, probe, &format!("probe{number}"));
+            decisions::explanation(&mut world, &mut fresh, &key)?;
+            world.delete(&key);
+        }
+        // Whatever could help has been seen: once every back-off is over, no pod waits that would fit.
+        for _ in 0..8 {
+            world.now.mono = world.now.mono + 10_000;
+            history::reap(&mut world);
+            decisions::settle(&mut world, &mut started)?;
+        }
+        let cluster = objects::Cluster::of(&world.view);
+        for pod in cluster.waiting() {
+            let fitting = scores::totals(&cluster, pod);
+            prop_assert!(fitting.is_empty(), "{} waits and would fit: {:?}", pod, fitting);
+        }
+        let waiting: Vec<Key> =
+            cluster.waiting().map(|pod| Key::new(Kind::POD, objects::namespace(pod), objects::name(pod))).collect();
+        let mut fresh = decisions::restarted(&world, SEED, salt.rotate_left(9));
+        for key in waiting {
+            decisions::explanation(&mut world, &mut fresh, &key)?;
+        }
+    }
+}
