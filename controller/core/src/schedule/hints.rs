@@ -8,7 +8,7 @@ impl Hints {
     pub(super) const NONE: Self = Self(0);
     /// A node was added.
     pub(super) const NODE_ADDED: Self = Self(1);
-    /// A node's labels changed.
+    /// A node's labels changed, or it is gone and with it what it was in the topology.
     pub(super) const LABELS: Self = Self(1 << 1);
     /// A node's taints changed.
     pub(super) const TAINTS: Self = Self(1 << 2);

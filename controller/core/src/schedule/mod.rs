@@ -188,6 +188,8 @@ impl Scheduler {
         let before = self.nodes.find(node.name());
         if gone {
             self.nodes.unset(node.name());
+            // Its pods are in nobody's way any more, and its domain is not the emptiest any more.
+            self.queue.happened(Hints::LABELS, now.mono);
         } else {
             let hints = self.nodes.set(node, &mut self.symbols);
             self.queue.happened(hints, now.mono);

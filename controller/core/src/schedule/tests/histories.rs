@@ -223,6 +223,24 @@ fn room_that_is_held_no_more_is_used_by_the_pod_that_waits() {
     assert_eq!(world.node_of(&low).as_deref(), Some("a"));
 }
 
+// SCH-04: nobody was told that a node is gone, and with it the pods that were in the way.
+#[test]
+fn a_pod_is_tried_again_when_the_node_is_gone_whose_pods_were_in_its_way() {
+    let mut world = World::new(1);
+    let nodes = ["a", "b"].map(|name| {
+        let mut value = node(name, "2", "8Gi");
+        value["metadata"]["labels"][ZONE] = json!("one");
+        world.put(Kind::NODE, value)
+    });
+    world.put(Kind::POD, on(avoiding(asking("alone", "2", 0), ZONE, "x"), "a"));
+    let p = world.put(Kind::POD, labelled(asking("p", "1", 0), "x"));
+    world.settle();
+    assert_eq!(world.node_of(&p), None);
+    world.delete(&nodes[0]);
+    world.wake_all();
+    assert_eq!(world.node_of(&p).as_deref(), Some("b"));
+}
+
 // SCH-01: a port that two pods took was free when one of them was to go; and what only prepares a pod takes none.
 #[test]
 fn a_port_is_free_when_everybody_who_takes_it_has_gone() {
