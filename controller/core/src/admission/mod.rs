@@ -19,11 +19,13 @@ mod metadata;
 mod pod_defaults;
 
 mod container;
+mod downward;
 mod label_selector;
 mod not_in_this_build;
 mod pod_spec;
 mod quantities;
 mod scheduling;
+mod volumes;
 mod workload;
 
 mod config_map;

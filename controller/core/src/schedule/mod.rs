@@ -43,6 +43,7 @@ use crate::kind::Kind;
 use crate::object::{Key, Object, Uid};
 use crate::plan::{Note, Plan, Write};
 use crate::rows::PodRow;
+pub use crate::rows::SCHEDULER_NAME;
 use crate::store::{Action, Change};
 use crate::view::View;
 
@@ -54,9 +55,6 @@ use nodes::{NodeId, Nodes};
 use question::Question;
 use queue::{Queue, Rank};
 use symbols::Symbols;
-
-/// `spec.schedulerName` of the pods that are placed here, and the component of the events.
-pub const SCHEDULER_NAME: &str = "default-scheduler";
 
 /// Places pods on nodes.
 #[derive(Clone, Debug)]
@@ -189,7 +187,7 @@ impl Scheduler {
 
     /// What a pod asks; for a bound one only what it uses counts, so that more pods share it.
     fn compile(&mut self, pod: &Object, bound: bool) -> Arc<Question> {
-        let mut question = Question::compile(&pod.value(), &mut self.symbols);
+        let mut question = Question::compile(&pod.head(), &mut self.symbols);
         if bound {
             let Question { host_ports, requests, scored, .. } = question;
             question = Question { host_ports, requests, scored, ..Question::default() };
@@ -242,7 +240,7 @@ impl Scheduler {
 
     /// Where a pod would go now, and why: for a pod that waits, and for one that is only thought of.
     pub fn explain(&mut self, pod: &Object) -> Explanation {
-        let question = Question::compile(&pod.value(), &mut self.symbols);
+        let question = Question::compile(&pod.head(), &mut self.symbols);
         self.decide(&question, pod.uid);
         self.decision.explain(Cluster { nodes: &self.nodes, symbols: &self.symbols })
     }
@@ -255,7 +253,7 @@ impl Scheduler {
 
 /// Whether an unbound pod is one to be placed here (SCH-03).
 fn waits(pod: &Object, row: &PodRow) -> bool {
-    &*row.scheduler == SCHEDULER_NAME && !row.gated && !pod.is_deleting()
+    row.scheduler() == SCHEDULER_NAME && !row.gated && !pod.is_deleting()
 }
 
 fn bind(pod: &Object, node: &Arc<str>) -> Plan {
@@ -275,7 +273,7 @@ fn unschedulable(pod: &Object, message: String, now: Now) -> Plan {
 
 /// The pod's status with the condition that says why it waits; `None` if it says so already.
 fn status_with(pod: &Object, message: &str, now: Now) -> Option<Value> {
-    let mut value = pod.value();
+    let mut value = json!({"status": pod.status()});
     let conditions = value["status"]["conditions"].as_array();
     let old = conditions.and_then(|list| list.iter().find(|condition| condition["type"] == "PodScheduled"));
     let mut since = json!(now.stamp());

@@ -2,6 +2,7 @@
 
 mod others;
 mod pods;
+mod volumes;
 mod workloads;
 
 use std::sync::Arc;
