@@ -7,6 +7,7 @@
 //!
 //! What queues during one fsync is the next batch: there is no timer, and an idle controller writes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,7 +23,10 @@ use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use coracle_controller_core::store::{Store, StoreError};
+use coracle_controller_core::store::{Room, Store, StoreError};
+
+#[cfg(test)]
+mod tests;
 
 /// Inputs that may wait; beyond this a request is answered 429 and an agent's word is dropped (it says it again).
 const QUEUE: usize = 4096;
@@ -32,6 +36,8 @@ const BATCH: usize = 1024;
 const DOWNS: usize = 65_536;
 /// The longest sleep of an idle controller, in milliseconds.
 const IDLE_MS: u64 = 60_000;
+/// How often a full store is asked whether it has room again, in milliseconds.
+const FULL_MS: u64 = 1_000;
 /// Changes that a watch hands out at once.
 const WATCH_CHUNK: usize = 1024;
 
@@ -54,8 +60,9 @@ pub enum CommitterError {
 struct Shared {
     view: RwLock<View>,
     history: RwLock<History>,
-    leases: RwLock<Vec<(String, u64)>>,
+    leases: RwLock<BTreeMap<String, u64>>,
     revision: watch::Sender<u64>,
+    room: RwLock<Room>,
     next_ticket: AtomicU64,
 }
 
@@ -108,7 +115,7 @@ impl Cluster {
     /// # Errors
     /// 410 `Expired` when they are no longer kept.
     pub fn watch(&self, kind: Kind, after: u64) -> Result<Watch, ApiError> {
-        self.shared.history.read().since(kind, after)?;
+        self.shared.history.read().since(kind, after, 0)?;
         let revision = self.shared.revision.subscribe();
         Ok(Watch { kind, after, shared: Arc::clone(&self.shared), revision })
     }
@@ -116,13 +123,19 @@ impl Cluster {
     /// When each node was last heard, in milliseconds since 1970.
     #[must_use]
     pub fn leases(&self) -> Vec<(String, u64)> {
-        self.shared.leases.read().clone()
+        self.shared.leases.read().iter().map(|(node, at)| (node.clone(), *at)).collect()
     }
 
     /// The revision of the committed view.
     #[must_use]
     pub fn revision(&self) -> u64 {
         *self.shared.revision.borrow()
+    }
+
+    /// How much room the store has.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.shared.room.read().clone()
     }
 }
 
@@ -143,8 +156,7 @@ impl Watch {
         loop {
             let committed = *self.revision.borrow_and_update();
             if committed > self.after {
-                let mut changes = self.shared.history.read().since(self.kind, self.after)?;
-                changes.truncate(WATCH_CHUNK);
+                let changes = self.shared.history.read().since(self.kind, self.after, WATCH_CHUNK)?;
                 if changes.len() == WATCH_CHUNK
                     && let Some(last) = changes.last()
                 {
@@ -170,11 +182,12 @@ impl Watch {
 /// The task that owns the core and the store.
 pub struct Committer {
     controller: Controller,
+    identity: Identity,
     store: Box<dyn Store>,
     shared: Arc<Shared>,
     queue: mpsc::Receiver<Message>,
     downs: mpsc::Sender<(String, Down)>,
-    waiting: std::collections::BTreeMap<Ticket, oneshot::Sender<Result<Answer, ApiError>>>,
+    waiting: BTreeMap<Ticket, oneshot::Sender<Result<Answer, ApiError>>>,
     clock: Clock,
 }
 
@@ -218,13 +231,14 @@ impl Committer {
             history: RwLock::new(history),
             leases: RwLock::default(),
             revision,
+            room: RwLock::default(),
             next_ticket: AtomicU64::new(1),
         });
         let (sender, queue) = mpsc::channel(QUEUE);
         let (downs, receiver) = mpsc::channel(DOWNS);
         let cluster = Cluster { shared: Arc::clone(&shared), queue: sender };
-        let waiting = std::collections::BTreeMap::new();
-        Ok((Self { controller, store, shared, queue, downs, waiting, clock }, cluster, receiver))
+        let waiting = BTreeMap::new();
+        Ok((Self { controller, identity, store, shared, queue, downs, waiting, clock }, cluster, receiver))
     }
 
     /// Runs until told to stop, or until a batch cannot be made durable.
@@ -236,7 +250,8 @@ impl Committer {
         loop {
             self.turn(&mut batch).await?;
             let now = self.clock.now();
-            let wake_at = self.controller.wake_at().map_or(now.mono + IDLE_MS, |at| at.min(now.mono + IDLE_MS));
+            let longest = now.mono + if matches!(*self.shared.room.read(), Room::Full(_)) { FULL_MS } else { IDLE_MS };
+            let wake_at = self.controller.wake_at().map_or(longest, |at| at.min(longest));
             let idle = self.clock.at(wake_at);
             tokio::select! {
                 received = self.queue.recv_many(&mut batch, BATCH) => if received == 0 { return Ok(()) },
@@ -249,6 +264,8 @@ impl Committer {
     /// One batch: inputs, settle, commit, release.
     async fn turn(&mut self, batch: &mut Vec<Message>) -> Result<(), CommitterError> {
         let now = self.clock.now();
+        self.look_for_room(now);
+        let mut heard = Vec::new();
         for message in batch.drain(..) {
             let input = match message {
                 Message::Request(request, answer) => {
@@ -256,20 +273,64 @@ impl Committer {
                     self.waiting.insert(ticket, answer);
                     Input::Request(ticket, request)
                 }
-                Message::Hear(node, up) => Input::Hear { node, up },
+                Message::Hear(node, up) => {
+                    heard.push(node.clone());
+                    Input::Hear { node, up }
+                }
             };
             self.controller.handle(now, input);
         }
         let stage = self.controller.settle(now);
         if !stage.changes.is_empty() {
             // The fsync blocks this thread for a moment; other tasks go on on the runtime's other threads.
-            let committed = tokio::task::block_in_place(|| self.store.commit(&stage.changes));
-            committed.map_err(CommitterError::Commit)?;
-            self.publish(stage.changes);
+            match tokio::task::block_in_place(|| self.store.commit(&stage.changes)) {
+                Ok(()) => self.publish(stage.changes),
+                Err(StoreError::Full { what }) => {
+                    self.start_over(now, what, stage.effects);
+                    return Ok(());
+                }
+                Err(error) => return Err(CommitterError::Commit(error)),
+            }
         }
-        self.show_leases(now);
+        self.show_leases(heard, now);
         self.release(stage.effects);
         Ok(())
+    }
+
+    /// Asks the store for room, and tells the core and the log when that has changed.
+    fn look_for_room(&mut self, now: Now) {
+        let room = self.store.room();
+        let before = self.shared.room.read().clone();
+        // The number of free bytes in the sentence is that of the moment in which the room ran out.
+        if std::mem::discriminant(&room) != std::mem::discriminant(&before) {
+            self.set_room(now, room);
+        }
+    }
+
+    fn set_room(&mut self, now: Now, room: Room) {
+        match &room {
+            Room::Plenty => tracing::info!("the store has room again"),
+            Room::Scarce => tracing::warn!("the disk of the store is nearly full: events are not kept"),
+            Room::Full(what) => tracing::error!("the API is read-only: {what}"),
+        }
+        self.controller.handle(now, Input::Room(room.clone()));
+        *self.shared.room.write() = room;
+    }
+
+    /// Nothing of the batch is durable, so nothing of it was: the core begins anew on the committed view, as after a
+    /// start, and whoever asked for something in it is told that it was not done.
+    fn start_over(&mut self, now: Now, what: String, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Answer(ticket, answer) = effect {
+                let answer = answer.and_then(|_| Err(ApiError::insufficient_storage(what.as_str())));
+                self.release(vec![Effect::Answer(ticket, Box::new(answer))]);
+            }
+        }
+        // Names that were thrown away with the batch are not drawn again.
+        self.identity.entropy = self.identity.entropy.wrapping_add(1);
+        let view = self.shared.view.read().clone();
+        self.controller = Controller::new(view, self.identity, now);
+        self.set_room(now, Room::Full(what));
     }
 
     fn publish(&self, changes: Vec<Change>) {
@@ -285,11 +346,14 @@ impl Committer {
         self.shared.revision.send_replace(revision);
     }
 
-    fn show_leases(&self, now: Now) {
-        let mut leases = self.shared.leases.write();
-        leases.clear();
-        let renewed = self.controller.leases().iter();
-        leases.extend(renewed.map(|(node, at)| (node.to_owned(), now.wall_ms.saturating_sub(now.mono.since(at)))));
+    fn show_leases(&self, heard: Vec<String>, now: Now) {
+        let known = self.controller.leases();
+        let renewed = heard.into_iter().filter(|node| known.has_heard(node));
+        let renewed = renewed.map(|node| {
+            let age_ms = now.mono.since(known.renewed_at(&node));
+            (node, now.wall_ms.saturating_sub(age_ms))
+        });
+        self.shared.leases.write().extend(renewed);
     }
 
     fn release(&mut self, effects: Vec<Effect>) {
