@@ -20,6 +20,7 @@ mod serving;
 pub mod streams;
 
 mod uplink;
+pub mod volumes;
 
 mod driver;
 
@@ -143,7 +144,8 @@ fn open(config: AgentConfig) -> Result<Driver, AgentError> {
     getrandom::fill(&mut entropy).map_err(AgentError::Entropy)?;
     let entropy = u128::from_le_bytes(entropy);
     let seed = (entropy >> 64) as u64;
-    let identity = Identity { instance, boot: facts::boot(entropy), facts: facts::read(zone, labels), seed };
+    let identity =
+        Identity { instance, boot: facts::boot(entropy), facts: facts::read(zone, labels, disk.path()), seed };
     let uplink = Uplink::new(broker, cluster, node, instance, seed);
     Ok(Driver::new(identity, disk, artifacts, remembered, uplink))
 }
