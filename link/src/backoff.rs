@@ -7,8 +7,8 @@ const FIRST_MS: u64 = 200;
 /// controller that has just started gives it up.
 const LONGEST_MS: u64 = 20_000;
 
-/// Delays that double from 0.2 s to 20 s. Each is drawn from the upper half of its step, so that ten thousand agents that
-/// lost one broker together do not come back together.
+/// Delays that double from 0.2 s to 20 s. Each is drawn from the upper half of its step, so that ten thousand agents
+/// that lost one broker together do not come back together.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     state: u64,
@@ -60,7 +60,7 @@ mod tests {
         }
         assert_eq!(step_ms, LONGEST_MS);
         // The delay, and a try that takes as long as it may.
-        assert!(LONGEST_MS + 10_000 < coracle_model::limits::LEASE_MS);
+        const { assert!(LONGEST_MS + 10_000 < coracle_model::limits::LEASE_MS) };
     }
 
     #[test]

@@ -71,8 +71,8 @@ impl Window {
         self.eased.notify_waiters();
     }
 
-    /// Waits until no more than so many bytes are queued or unacknowledged, or the session is over. It stands in nobody's
-    /// way meanwhile.
+    /// Waits until no more than so many bytes are queued or unacknowledged, or the session is over. It stands in
+    /// nobody's way meanwhile.
     pub(crate) async fn below(&self, bytes: usize) {
         loop {
             let eased = self.eased.notified();

@@ -45,7 +45,8 @@ def row(what, values, unit):
     values = sorted(values)
     median = statistics.median(values)
     digits = 2 if abs(median) < 10 else 1
-    print(f"| {what} | {median:.{digits}f} {unit} | {values[0]:.{digits}f} to {values[-1]:.{digits}f} | n={len(values)} |", flush=True)
+    least, most = f"{values[0]:.{digits}f}", f"{values[-1]:.{digits}f}"
+    print(f"| {what} | {median:.{digits}f} {unit} | {least} to {most} | n={len(values)} |", flush=True)
 
 
 def until(what, ready):
@@ -150,7 +151,7 @@ def density(image):
         counts.append(count)
         sizes.append(pss_kb())
     steps = ", ".join(f"{count}: {size / 1024:.1f} MB" for count, size in zip(counts, sizes))
-    print(f"| {image}, agent's PSS by pods | {steps} | | |")
+    print(f"| {image}, agent's PSS by pods | {steps} | | |", flush=True)
     row(f"{image}, PSS a pod (slope)", [statistics.linear_regression(counts, sizes).slope], "kB")
     row(f"{image}, {STEPS[-1]} pods are ready after", [seconds], "s")
     before = cpu_seconds()

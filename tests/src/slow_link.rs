@@ -1,7 +1,7 @@
 //! A TCP proxy that is a bad link: thin, long, lossy, and cut whenever the test says so.
 //!
-//! What is lost on a real link is sent again by TCP and holds up all that is behind it, so here a lost packet is one that
-//! comes late, with everything after it. Seeded; one rate for both directions each, shared by all connections.
+//! What is lost on a real link is sent again by TCP and holds up all that is behind it, so here a lost packet is one
+//! that comes late, with everything after it. Seeded; one rate for both directions each, shared by all connections.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -152,10 +152,17 @@ impl Shared {
     }
 }
 
-/// Packets on their way.
+/// Packets on their way, each with when it arrives.
+#[derive(Debug, Default)]
+struct Packets {
+    queue: VecDeque<(Instant, Vec<u8>)>,
+    ended: bool,
+}
+
+/// One direction of a connection.
 #[derive(Debug, Default)]
 struct Flight {
-    packets: Mutex<(VecDeque<(Instant, Vec<u8>)>, bool)>,
+    packets: Mutex<Packets>,
     changed: Condvar,
 }
 
@@ -179,19 +186,19 @@ fn send(shared: &Shared, way: Way, mut from: TcpStream, flight: &Flight) {
     let mut packet = [0; PACKET];
     while let Ok(length) = from.read(&mut packet) {
         let mut packets = lock(&flight.packets);
-        if length == 0 || packets.1 {
+        if length == 0 || packets.ended {
             break;
         }
         // A lost packet holds up those behind it.
-        let behind = packets.0.back().map(|(at, _)| *at);
+        let behind = packets.queue.back().map(|(at, _)| *at);
         let at = shared.arrival(way, length);
-        packets.0.push_back((behind.map_or(at, |behind| behind.max(at)), packet[..length].to_vec()));
+        packets.queue.push_back((behind.map_or(at, |behind| behind.max(at)), packet[..length].to_vec()));
         flight.changed.notify_all();
-        while packets.0.len() >= QUEUE && !packets.1 {
+        while packets.queue.len() >= QUEUE && !packets.ended {
             packets = flight.changed.wait(packets).unwrap_or_else(PoisonError::into_inner);
         }
     }
-    lock(&flight.packets).1 = true;
+    lock(&flight.packets).ended = true;
     flight.changed.notify_all();
 }
 
@@ -199,9 +206,9 @@ fn receive(shared: &Shared, way: Way, mut to: TcpStream, flight: &Flight) {
     loop {
         let mut packets = lock(&flight.packets);
         let (at, packet) = loop {
-            match packets.0.pop_front() {
+            match packets.queue.pop_front() {
                 Some(next) => break next,
-                None if packets.1 => {
+                None if packets.ended => {
                     let _ = to.shutdown(Shutdown::Both);
                     return;
                 }
@@ -212,7 +219,7 @@ fn receive(shared: &Shared, way: Way, mut to: TcpStream, flight: &Flight) {
         // This is the link itself, and not a test that waits.
         thread::sleep(at.saturating_duration_since(Instant::now()));
         if to.write_all(&packet).is_err() {
-            lock(&flight.packets).1 = true;
+            lock(&flight.packets).ended = true;
             flight.changed.notify_all();
             return;
         }

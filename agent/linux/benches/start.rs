@@ -1,8 +1,8 @@
-//! `cargo bench -p coracle-agent --bench start`: how soon a guest runs and how soon it is gone, without a controller, and
-//! what it costs that guests are measured and can be interrupted.
+//! `cargo bench -p coracle-agent --bench start`: how soon a guest runs and how soon it is gone, without a controller,
+//! and what it costs that guests are measured and can be interrupted.
 //!
-//! Starts are timed one by one, and their tails count; so this prints rows, as `cargo xtask bench` does. `cargo test` runs
-//! everything once, to see that it still works.
+//! Starts are timed one by one, and their tails count; so this prints rows, as `cargo xtask bench` does. `cargo test`
+//! runs everything once, to see that it still works.
 
 #[path = "../tests/with_guests/workbench.rs"]
 #[expect(dead_code, reason = "tests of the same agent need more of it")]
@@ -104,8 +104,8 @@ async fn main() {
     }
 }
 
-/// The first guest of an agent, for which it makes its engine, and then the first of another image. The files are in the
-/// page cache.
+/// The first guest of an agent, for which it makes its engine, and then the first of another image. The files are in
+/// the page cache.
 async fn first_starts(agents: u32) {
     let (spin, sensor) = (built("spin"), built("sensor-1"));
     let (mut engines, mut images) = (Vec::new(), Vec::new());
@@ -197,7 +197,8 @@ async fn metering(what: &str, wasm: &[u8], pairs: u32) {
     }
     let [with, without, cpu_with, cpu_without] = taken.map(|times| times[times.len() / 2].as_secs_f64());
     println!(
-        "| cost of metering, {what} | {:+.1} % of time, {:+.1} % of CPU | CPU {:.0} ms to {:.0} ms | n={pairs} pairs, medians |",
+        "| cost of metering, {what} | {:+.1} % of time, {:+.1} % of CPU | CPU {:.0} ms to {:.0} ms | \
+         n={pairs} pairs, medians |",
         100.0 * (with / without - 1.0),
         100.0 * (cpu_with / cpu_without - 1.0),
         cpu_without * 1e3,

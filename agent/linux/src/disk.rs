@@ -141,8 +141,8 @@ impl DataDir {
         Ok(instance)
     }
 
-    /// The number of the next session, counted on the disk first: its Last Will carries it. An error that goes with it says
-    /// that the disk did not take it; the number is one that no restart comes to all the same.
+    /// The number of the next session, counted on the disk first: its Last Will carries it. An error that goes with it
+    /// says that the disk did not take it; the number is one that no restart comes to all the same.
     pub fn next_session(&mut self) -> (SessionNumber, Option<DiskError>) {
         self.numbers.next()
     }

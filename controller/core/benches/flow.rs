@@ -1,7 +1,5 @@
 //! What a pod costs the core, by stage: `cargo bench -p coracle-controller-core --bench flow`.
 
-#![expect(missing_docs, reason = "criterion's macros make public functions without any")]
-
 mod cluster;
 
 use cluster::Cluster;

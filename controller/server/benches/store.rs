@@ -1,8 +1,6 @@
 //! Durable writes: `cargo bench -p coracle-controller --bench store`. Elements are object writes, every batch is synced to
 //! the disk that holds the temporary directory.
 
-#![expect(missing_docs, reason = "criterion's macros make public functions without any")]
-
 use std::sync::Arc;
 
 use coracle_controller::store::EmbeddedStore;
@@ -72,7 +70,7 @@ fn batch(revision: u64, size: u64, templates: &mut Templates) -> Vec<Change> {
 fn commits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("commit");
     for size in [1, 256, 1024, 4096] {
-        let folder = tempfile::tempdir_in(".").expect("a directory");
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let mut store = EmbeddedStore::open(&folder.path().join("store.redb")).expect("a store");
         store.load().expect("an empty store");
         let mut templates = Templates::default();

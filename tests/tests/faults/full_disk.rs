@@ -6,7 +6,7 @@ use std::path::Path;
 
 use coracle_tests::cluster::{BrokerKind, Cluster, condition};
 use coracle_tests::namespaces::{Corner, enter, left_out, small_disk};
-use coracle_tests::programs::{fail, run, succeed};
+use coracle_tests::programs::{fail, root, run, succeed};
 use coracle_tests::wait;
 use serde_json::Value;
 
@@ -64,7 +64,10 @@ fn a_controller_whose_disk_is_full_reads_and_hears_and_writes_nothing() {
     let file = cluster.write("refused.yaml", &pod("refused", "samples/job:1", "'0', '0'"));
     let refusal = fail(cluster.kubectl(&["apply", "-f"]).arg(file));
     assert!(refusal.contains("Error from server (InsufficientStorage)") && refusal.contains("is full"), "{refusal}");
-    // Reading, a dry run, logs and watches go on.
+    let image = root().join("workloads/built/trap.wasm");
+    let refusal = fail(cluster.coracle(&["image", "push"]).arg(image).arg("test/refused:1"));
+    assert!(refusal.contains("is full"), "{refusal}");
+    // Reading, a dry run and logs go on.
     assert!(cluster.get(&["configmap", "before"]).is_some());
     let _ = succeed(&mut cluster.kubectl(&["create", "configmap", "dry", "--dry-run=server"]));
     let name = before_name(&cluster);

@@ -1,4 +1,5 @@
-//! A node behind a link of 64 kbit/s, 300 ms and one lost packet in a hundred: everything takes longer, and nothing else.
+//! A node behind a link of 64 kbit/s, 300 ms and one lost packet in a hundred: everything takes longer, and nothing
+//! else.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What guests cost a node: how well a processor limit holds beside busy neighbours, how fast pods start, what a pod and
-//! an idle agent take, and what it costs to follow the log of a guest that floods it.
+//! What guests cost a node: how well a processor limit holds beside busy neighbours, how fast pods start, what a pod
+//! and an idle agent take, and what it costs to follow the log of a guest that floods it.
 //!
 //! `cargo xtask bench guests [idle] [starts] [limits] [density] [logs] [--idle-seconds N] [--no-build]`: all parts, or
 //! those that are named. Each has a controller and an agent of its own. What needs a Kubernetes client is in

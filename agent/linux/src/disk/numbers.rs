@@ -1,9 +1,9 @@
-//! The numbers of sessions, which never repeat: the Last Will of an old session carries its number, and must not be taken
-//! for one of a session that lives.
+//! The numbers of sessions, which never repeat: the Last Will of an old session carries its number, and must not be
+//! taken for one of a session that lives.
 //!
 //! The file says up to where numbers may have been used. It is written for a few at once, so that neither a link that
-//! breaks all day long nor a disk that is full for a day costs a write for each session. When the disk takes nothing at the
-//! end of those, the agent goes on in memory, far away from where a restart would begin to count.
+//! breaks all day long nor a disk that is full for a day costs a write for each session. When the disk takes nothing at
+//! the end of those, the agent goes on in memory, far away from where a restart would begin to count.
 
 use std::fs;
 use std::io;

@@ -8,7 +8,7 @@
 //! Guests are tasks on a few threads; each computes while it has a turn, and a turn ends when the guest waits, or at the
 //! next tick of the epoch. Threads look for news after every single turn, so a kill waits for one turn at most.
 //!
-//! What a container may use is counted in [`tally`](self::tally)s, its own and the node's: memory, descriptors, space on
+//! What a container may use is counted in [`tally`]s, its own and the node's: memory, descriptors, space on
 //! the disk. `docs/limits.md` says what counts.
 
 mod tally;

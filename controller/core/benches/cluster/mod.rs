@@ -4,6 +4,7 @@
 //! with one report that says Running, with the two events of a container's start, as real ones do.
 
 #![expect(unreachable_pub, reason = "a module of benches is their whole crate")]
+#![expect(dead_code, reason = "each bench uses its part of it")]
 
 use coracle_controller_core::controller::Identity;
 use coracle_controller_core::request::{FieldValidation, Request, Verb};

@@ -190,9 +190,7 @@ fn put_condition(status: &mut Value, condition: &coracle_model::Condition, stamp
     });
     put_text(&mut lifted, "reason", &condition.reason);
     put_text(&mut lifted, "message", &condition.message);
-    let mut object = json!({"status": status.take()});
-    set_condition(&mut object, lifted);
-    *status = object["status"].take();
+    crate::write::put_condition(status, lifted);
 }
 
 /// One life of a pod in one agent process. A later process counts its runs from 1 again, so `containerID` names the life

@@ -273,8 +273,8 @@ fn unschedulable(pod: &Object, message: String, now: Now) -> Plan {
 
 /// The pod's status with the condition that says why it waits; `None` if it says so already.
 fn status_with(pod: &Object, message: &str, now: Now) -> Option<Value> {
-    let mut value = json!({"status": pod.status()});
-    let conditions = value["status"]["conditions"].as_array();
+    let mut status = pod.status();
+    let conditions = status["conditions"].as_array();
     let old = conditions.and_then(|list| list.iter().find(|condition| condition["type"] == "PodScheduled"));
     let mut since = json!(now.stamp());
     if let Some(old) = old.filter(|old| old["status"] == "False") {
@@ -288,8 +288,8 @@ fn status_with(pod: &Object, message: &str, now: Now) -> Option<Value> {
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         "lastProbeTime": null, "lastTransitionTime": since,
     });
-    crate::write::set_condition(&mut value, condition);
-    Some(value["status"].take())
+    crate::write::put_condition(&mut status, condition);
+    Some(status)
 }
 
 fn note(pod: &Object, warning: bool, reason: &str, message: String) -> Note {

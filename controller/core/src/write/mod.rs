@@ -224,16 +224,15 @@ impl Writer<'_> {
             let detail = format!("pod {} is being deleted, cannot be assigned to a host", key.name);
             return Err(ApiError::conflict(key.kind, &key.name, &detail));
         }
-        let mut value = json!({"status": old.status()});
+        let mut status = old.status();
         let condition = json!({
             "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now.stamp(),
         });
-        set_condition(&mut value, condition);
-        let object = match old.bound(self.next_revision(), node, &value["status"]) {
+        put_condition(&mut status, condition);
+        let object = match old.bound(self.next_revision(), node, &status) {
             Some(bound) => Arc::new(bound),
             None => {
-                let status = value["status"].take();
-                value = old.value();
+                let mut value = old.value();
                 value["spec"]["nodeName"] = json!(node);
                 value["status"] = status;
                 self.make_next(&old, &value)?
@@ -362,10 +361,15 @@ fn same_but_version(one: &Value, two: &Value) -> bool {
 
 /// Puts a condition into `status.conditions`, in the place of one of the same type.
 pub(crate) fn set_condition(object: &mut Value, condition: Value) {
-    if !object["status"].is_object() {
-        object["status"] = json!({});
+    put_condition(&mut object["status"], condition);
+}
+
+/// Puts a condition into the `conditions` of a status, in the place of one of the same type.
+pub(crate) fn put_condition(status: &mut Value, condition: Value) {
+    if !status.is_object() {
+        *status = json!({});
     }
-    let conditions = &mut object["status"]["conditions"];
+    let conditions = &mut status["conditions"];
     if !conditions.is_array() {
         *conditions = json!([]);
     }

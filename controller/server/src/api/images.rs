@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use coracle_controller_core::object::Key;
+use coracle_controller_core::store::Room;
 use coracle_controller_core::{ApiError, Kind};
 use coracle_model::Digest;
 use coracle_model::limits::MAX_IMAGE_BYTES;
@@ -47,6 +48,10 @@ fn named(query: &Query) -> Result<(&str, ImageName), ApiError> {
 
 async fn push(app: &App, query: &Query, wasm: Bytes) -> Result<Response<Body>, ApiError> {
     let (text, _) = named(query)?;
+    // What is left of the disk is the store's.
+    if let Room::Full(what) = app.cluster.room() {
+        return Err(ApiError::insufficient_storage(what));
+    }
     let pushed = app.images.push(text, wasm).await;
     let digest = pushed.map_err(|error| refusal(&format!("failed to push {text}"), &error))?;
     tidy(app).await;

@@ -84,6 +84,8 @@ pub(super) async fn of_node(app: &App, method: &Method, name: &str, path: &str) 
     let _exists = snapshot::one(app, Kind::NODE, "", name)?;
     let pods: Vec<Arc<Object>> = app.cluster.read(|view| view.pods_on(name).cloned().collect());
     let shown = pods.iter().map(|pod| &**pod);
+    // Some clients write the slashes of the path as %2F.
+    let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
     match path.trim_end_matches('/') {
         "/stats/summary" => {
             let first = ask(app, name).await?;

@@ -22,34 +22,41 @@ enum Health {
     Broken,
 }
 
+/// What is durable.
+struct Content {
+    health: Health,
+    revision: u64,
+    objects: BTreeMap<Key, Arc<Object>>,
+}
+
 /// A store in memory, on a disk that is as the test wants it.
 #[derive(Clone)]
-struct Disk(Arc<Mutex<(Health, u64, BTreeMap<Key, Arc<Object>>)>>);
+struct Disk(Arc<Mutex<Content>>);
 
 impl Disk {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new((Health::Good, 0, BTreeMap::new()))))
+        Self(Arc::new(Mutex::new(Content { health: Health::Good, revision: 0, objects: BTreeMap::new() })))
     }
 
     fn set(&self, health: Health) {
-        self.0.lock().expect("no panic").0 = health;
+        self.0.lock().expect("no panic").health = health;
     }
 
     fn has(&self, name: &str) -> bool {
-        self.0.lock().expect("no panic").2.contains_key(&Key::new(Kind::CONFIG_MAP, "default", name))
+        self.0.lock().expect("no panic").objects.contains_key(&Key::new(Kind::CONFIG_MAP, "default", name))
     }
 }
 
 impl Store for Disk {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
         let disk = self.0.lock().expect("no panic");
-        let (revision, objects) = (disk.1, disk.2.values().cloned().collect());
+        let (revision, objects) = (disk.revision, disk.objects.values().cloned().collect());
         Ok(Snapshot { revision, objects, log_floor: revision, log: Vec::new() })
     }
 
     fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         let mut disk = self.0.lock().expect("no panic");
-        match disk.0 {
+        match disk.health {
             Health::Good => {}
             Health::Full | Health::FullWithoutKnowing => return Err(StoreError::Full { what: "full".to_owned() }),
             Health::Broken => {
@@ -58,11 +65,11 @@ impl Store for Disk {
             }
         }
         for change in changes {
-            disk.1 = change.revision;
+            disk.revision = change.revision;
             if change.action == Action::Deleted {
-                disk.2.remove(&change.object.key);
+                disk.objects.remove(&change.object.key);
             } else {
-                disk.2.insert(change.object.key.clone(), Arc::clone(&change.object));
+                disk.objects.insert(change.object.key.clone(), Arc::clone(&change.object));
             }
         }
         Ok(())
@@ -73,7 +80,7 @@ impl Store for Disk {
     }
 
     fn room(&mut self) -> Room {
-        match self.0.lock().expect("no panic").0 {
+        match self.0.lock().expect("no panic").health {
             Health::Full => Room::Full("full".to_owned()),
             _ => Room::Plenty,
         }

@@ -23,7 +23,7 @@ use self::table::{Head, Read, Table};
 use super::peers::{Offering, Peers};
 
 /// For the agent's first word on a stream.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// What is kept of the text with which an agent refuses.
 const REFUSAL_BYTES: usize = 4096;
 /// An HTTP status that is no refusal.
@@ -265,7 +265,7 @@ impl StreamReader {
                 }
             }
         };
-        let late = || StreamError::Broken("the node did not answer within 10 s".to_owned());
+        let late = || StreamError::Broken("the node did not answer within 30 s".to_owned());
         let head = timeout(HEAD_TIMEOUT, waiting).await.map_err(|_| late())??;
         // Bytes may have come together with the head, and their wake was used up.
         self.wake.notify_one();

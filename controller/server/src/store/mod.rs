@@ -7,8 +7,7 @@
 //! *Tested:* by cutting the power at random operations of a fake disk, by filling and breaking it, and by killing a
 //! writing process, each some hundred times a run.
 //!
-//! A store whose disk is full refuses batches and goes on ([`StoreError::Full`](coracle_controller_core::store::StoreError)); one
-//! whose disk fails is given up, and the process with it.
+//! A store whose disk is full refuses batches and goes on; one whose disk fails is given up, and the process with it.
 //!
 //! There is one engine in this build: [`EmbeddedStore`], one file, one writer. Whoever wants several controllers needs an
 //! engine on a shared store, for which the trait has room.

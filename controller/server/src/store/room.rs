@@ -1,7 +1,7 @@
 //! How much room the disk of the store has, so that it is full before the engine finds out.
 //!
-//! An engine whose write fails half way has to be opened anew, so writing stops while there is still room for that, and for
-//! a batch that was begun. A reserve of real bytes beside the store is given up when even an opening finds none.
+//! An engine whose write fails half way has to be opened anew, so writing stops while there is still room for that, and
+//! for a batch that was begun. A reserve of real bytes beside the store is given up when even an opening finds none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
