@@ -1,6 +1,6 @@
 //! What the API serves, said in the two ways that clients ask: path by path, and all at once (aggregated).
 //!
-//! *In:* the table of kinds, and [`computed`]'s. *Out:* documents as JSON.
+//! *In:* the table of kinds, and [`computed`](mod@computed)'s. *Out:* documents as JSON.
 //! *Must never know:* any object.
 //! *Tested:* tables here, real `kubectl` of two ages end to end.
 

@@ -1,5 +1,5 @@
 //! Durable writes: `cargo bench -p coracle-controller --bench store`. Elements are object writes, every batch is synced to
-//! the disk that holds the temporary directory.
+//! the disk that holds the target directory.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use super::layout::{LOG, META, OBJECTS, SCHEMA, damaged, log_value, object_key, 
 use super::room::{Headroom, is_full};
 
 /// Pages that are kept in memory. All reading is done from the view, so this only has to hold the paths of a batch.
-const CACHE_BYTES: usize = 8 * 1024 * 1024;
+const CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// Changes that the log keeps, for watches that resume after a restart.
 const LOG_CHANGES: usize = 4096;
 /// Bytes of JSON that the log keeps.
