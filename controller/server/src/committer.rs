@@ -28,9 +28,12 @@ use coracle_controller_core::store::{Room, Store, StoreError};
 #[cfg(test)]
 mod tests;
 
-/// Inputs that may wait; beyond this a request is answered 429 and an agent's word is dropped (it says it again).
-const QUEUE: usize = 4096;
-/// Inputs that one batch takes: bounds the latency of the first of them.
+/// Requests that may wait; beyond this one is answered 429.
+const REQUESTS: usize = 4096;
+/// Words of agents that may wait; beyond this one is dropped (it is said again, some seconds later). A fleet that is told
+/// something answers all at once, and requests do not wait behind it.
+const WORDS: usize = 32_768;
+/// Inputs of each kind that one batch takes: bounds the latency of the first of them.
 const BATCH: usize = 1024;
 /// Messages for the link that may wait.
 const DOWNS: usize = 65_536;
@@ -66,9 +69,16 @@ struct Shared {
     next_ticket: AtomicU64,
 }
 
-enum Message {
-    Request(Box<Request>, oneshot::Sender<Result<Answer, ApiError>>),
-    Hear(String, Box<Up>),
+/// A request, and who waits for its answer.
+type Wish = (Box<Request>, oneshot::Sender<Result<Answer, ApiError>>);
+/// A node's name, and what its agent said.
+type Word = (String, Box<Up>);
+
+/// What the next turn takes.
+#[derive(Default)]
+struct Batch {
+    requests: Vec<Wish>,
+    words: Vec<Word>,
 }
 
 /// Messages for the link, each with its node's name.
@@ -78,7 +88,8 @@ pub type Downs = mpsc::Receiver<(String, Down)>;
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
-    queue: mpsc::Sender<Message>,
+    requests: mpsc::Sender<Wish>,
+    words: mpsc::Sender<Word>,
 }
 
 impl Cluster {
@@ -93,7 +104,7 @@ impl Cluster {
     /// As the API refuses it; 429 when too much is waiting, 503 when the controller is stopping.
     pub async fn execute(&self, request: Request) -> Result<Answer, ApiError> {
         let (answer, answered) = oneshot::channel();
-        self.queue.try_send(Message::Request(Box::new(request), answer)).map_err(|error| match error {
+        self.requests.try_send((Box::new(request), answer)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 ApiError::too_many_requests("too many requests wait to be committed, please try again later", 1)
             }
@@ -107,7 +118,7 @@ impl Cluster {
     /// # Errors
     /// [`Busy`] when too much is waiting.
     pub fn hear(&self, node: String, up: Up) -> Result<(), Busy> {
-        self.queue.try_send(Message::Hear(node, Box::new(up))).map_err(|_| Busy)
+        self.words.try_send((node, Box::new(up))).map_err(|_| Busy)
     }
 
     /// Follows the committed changes of one kind after a revision.
@@ -185,7 +196,8 @@ pub struct Committer {
     identity: Identity,
     store: Box<dyn Store>,
     shared: Arc<Shared>,
-    queue: mpsc::Receiver<Message>,
+    requests: mpsc::Receiver<Wish>,
+    words: mpsc::Receiver<Word>,
     downs: mpsc::Sender<(String, Down)>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Result<Answer, ApiError>>>,
     clock: Clock,
@@ -234,11 +246,13 @@ impl Committer {
             room: RwLock::default(),
             next_ticket: AtomicU64::new(1),
         });
-        let (sender, queue) = mpsc::channel(QUEUE);
+        let (request_sender, requests) = mpsc::channel(REQUESTS);
+        let (word_sender, words) = mpsc::channel(WORDS);
         let (downs, receiver) = mpsc::channel(DOWNS);
-        let cluster = Cluster { shared: Arc::clone(&shared), queue: sender };
+        let cluster = Cluster { shared: Arc::clone(&shared), requests: request_sender, words: word_sender };
         let waiting = BTreeMap::new();
-        Ok((Self { controller, identity, store, shared, queue, downs, waiting, clock }, cluster, receiver))
+        let committer = Self { controller, identity, store, shared, requests, words, downs, waiting, clock };
+        Ok((committer, cluster, receiver))
     }
 
     /// Runs until told to stop, or until a batch cannot be made durable.
@@ -246,7 +260,7 @@ impl Committer {
     /// # Errors
     /// When a commit fails. Nothing of that batch has been released.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), CommitterError> {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Batch::default();
         loop {
             self.turn(&mut batch).await?;
             let now = self.clock.now();
@@ -254,7 +268,8 @@ impl Committer {
             let wake_at = self.controller.wake_at().map_or(longest, |at| at.min(longest));
             let idle = self.clock.at(wake_at);
             tokio::select! {
-                received = self.queue.recv_many(&mut batch, BATCH) => if received == 0 { return Ok(()) },
+                received = self.requests.recv_many(&mut batch.requests, BATCH) => if received == 0 { return Ok(()) },
+                received = self.words.recv_many(&mut batch.words, BATCH) => if received == 0 { return Ok(()) },
                 () = tokio::time::sleep_until(idle) => {}
                 _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
             }
@@ -262,24 +277,10 @@ impl Committer {
     }
 
     /// One batch: inputs, settle, commit, release.
-    async fn turn(&mut self, batch: &mut Vec<Message>) -> Result<(), CommitterError> {
+    async fn turn(&mut self, batch: &mut Batch) -> Result<(), CommitterError> {
         let now = self.clock.now();
         self.look_for_room(now);
-        let mut heard = Vec::new();
-        for message in batch.drain(..) {
-            let input = match message {
-                Message::Request(request, answer) => {
-                    let ticket = self.shared.next_ticket.fetch_add(1, Ordering::Relaxed);
-                    self.waiting.insert(ticket, answer);
-                    Input::Request(ticket, request)
-                }
-                Message::Hear(node, up) => {
-                    heard.push(node.clone());
-                    Input::Hear { node, up }
-                }
-            };
-            self.controller.handle(now, input);
-        }
+        let heard = self.hand_over(batch, now);
         let stage = self.controller.settle(now);
         if !stage.changes.is_empty() {
             // The fsync blocks this thread for a moment; other tasks go on on the runtime's other threads.
@@ -295,6 +296,31 @@ impl Committer {
         self.show_leases(heard, now);
         self.release(stage.effects);
         Ok(())
+    }
+
+    /// Gives the core what has come, and what came since, up to a full batch; tells which nodes were heard.
+    fn hand_over(&mut self, batch: &mut Batch, now: Now) -> Vec<String> {
+        while batch.requests.len() < BATCH
+            && let Ok(wish) = self.requests.try_recv()
+        {
+            batch.requests.push(wish);
+        }
+        while batch.words.len() < BATCH
+            && let Ok(word) = self.words.try_recv()
+        {
+            batch.words.push(word);
+        }
+        for (request, answer) in batch.requests.drain(..) {
+            let ticket = self.shared.next_ticket.fetch_add(1, Ordering::Relaxed);
+            self.waiting.insert(ticket, answer);
+            self.controller.handle(now, Input::Request(ticket, request));
+        }
+        let mut heard = Vec::with_capacity(batch.words.len());
+        for (node, up) in batch.words.drain(..) {
+            heard.push(node.clone());
+            self.controller.handle(now, Input::Hear { node, up });
+        }
+        heard
     }
 
     /// Asks the store for room, and tells the core and the log when that has changed.
