@@ -9,8 +9,8 @@ use coracle_model::limits::MAX_MESSAGE_BYTES;
 use coracle_wire::topic;
 use serde_json::Value;
 
-use crate::Outcome;
 use crate::arguments::Apply;
+use crate::{Failure, Outcome};
 
 /// Publishes the manifest and prints one line a document. 0 when every one was carried out.
 pub(crate) fn run(options: &Apply) -> Outcome {
@@ -48,11 +48,7 @@ fn read(options: &Apply) -> Result<Vec<u8>, String> {
     Ok(manifest)
 }
 
-async fn exchange(
-    options: &Apply,
-    broker: BrokerUrl,
-    manifest: Vec<u8>,
-) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+async fn exchange(options: &Apply, broker: BrokerUrl, manifest: Vec<u8>) -> Result<Vec<u8>, Failure> {
     let mut id = [0; 8];
     getrandom::fill(&mut id)?;
     let id = u64::from_le_bytes(id);

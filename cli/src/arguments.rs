@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::image::{ImageCommand, Images};
+
 /// Kubernetes' workloads on edge devices, as WebAssembly, over MQTT.
 #[derive(Debug, Parser)]
 #[command(name = "coracle", version, about, arg_required_else_help = true)]
@@ -22,9 +24,13 @@ pub(crate) enum Command {
     Up(Up),
     /// Start a controller.
     Controller(Controller),
+    /// Start hollow agents: real protocol and lifecycle, no WebAssembly.
+    Fleet(Fleet),
+    /// Create many pods through the API at once, and say how fast they come to run.
+    Load(Load),
     /// Apply a manifest over MQTT and print the outcome of each document.
     Apply(Apply),
-    /// Push and list images.
+    /// Push, pull, list, inspect and remove images.
     #[command(subcommand)]
     Image(ImageCommand),
     /// Run controller and agents in virtual time under seeded faults.
@@ -54,6 +60,8 @@ pub(crate) struct Up {
     /// How long to wait for everything to be Ready, in seconds.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
     pub(crate) timeout: u64,
+    #[command(flatten)]
+    pub(crate) images: Images,
 }
 
 #[derive(Debug, Args)]
@@ -76,6 +84,85 @@ pub(crate) struct Controller {
     /// Where the cluster's objects are kept.
     #[arg(long, default_value = "embedded", value_name = "embedded|etcd://H:P")]
     pub(crate) store: String,
+    #[command(flatten)]
+    pub(crate) images: Images,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fleet {
+    /// The broker.
+    #[arg(long, default_value = "mqtt://127.0.0.1:1883", value_name = "mqtt://H:P")]
+    pub(crate) broker: String,
+    /// How many nodes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) nodes: u32,
+    /// The cluster's name.
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    pub(crate) cluster: String,
+    /// The zones that the nodes are spread over.
+    #[arg(long, value_delimiter = ',', value_name = "a,b")]
+    pub(crate) zones: Vec<String>,
+    /// Node 7 is called PREFIX-000007; fleets side by side need different prefixes.
+    #[arg(long, default_value = "hollow", value_name = "PREFIX")]
+    pub(crate) name_prefix: String,
+    /// How many pods a node takes.
+    #[arg(long, default_value_t = 110, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) pods_per_node: u32,
+    /// How long a guest takes to start, and to end: milliseconds, or a range such as 5..50.
+    #[arg(long, default_value = "0", value_name = "MS", value_parser = crate::fleet::range)]
+    pub(crate) start_ms: std::ops::RangeInclusive<u64>,
+    /// The share of runs that fail within a second, from 0 to 1.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    pub(crate) fail_rate: f64,
+    /// Really pull artifacts, once a node; else every image is there already.
+    #[arg(long)]
+    pub(crate) pull: bool,
+    /// How many nodes begin to join in a second.
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) join_rate: u32,
+    /// The same seed gives nodes with the same identities.
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// How often figures are printed, in seconds.
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) every: u64,
+    /// Print figures as JSON, an object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Load {
+    /// How many pods.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pods: u32,
+    /// Over how many deployments the pods are spread; 0 for pods that stand alone.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) deployments: u32,
+    /// How many clients ask at once, each over a connection of its own.
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) clients: u16,
+    /// What the pods run.
+    #[arg(long, default_value = "samples/sensor:1", value_name = "IMAGE")]
+    pub(crate) image: String,
+    /// Where the pods are created.
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    pub(crate) namespace: String,
+    /// What the names of pods and deployments begin with; loads side by side need different prefixes.
+    #[arg(long, default_value = "load", value_name = "PREFIX")]
+    pub(crate) name_prefix: String,
+    /// The kubeconfig; else $KUBECONFIG, else ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// How long all of it may take, in seconds.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    pub(crate) timeout: u64,
+    /// Leave the pods when all are Running; else they are deleted, and waited for.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Print the figures as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -95,33 +182,6 @@ pub(crate) struct Apply {
     /// How long to wait for the outcome, in seconds.
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub(crate) timeout: u64,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ImageCommand {
-    /// Push a WebAssembly file (component, or wasip1 module) under a name.
-    Push(Push),
-    /// List the images that the controller has.
-    List(Api),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Push {
-    /// The file.
-    #[arg(value_name = "FILE.wasm")]
-    pub(crate) file: PathBuf,
-    /// The name under which pods ask for it.
-    #[arg(value_name = "NAME:TAG")]
-    pub(crate) name: String,
-    #[command(flatten)]
-    pub(crate) api: Api,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Api {
-    /// The kubeconfig; else $KUBECONFIG, else ~/.kube/config.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use coracle_controller::server::{self, Broker, Settings};
 use coracle_link::BrokerUrl;
 
 use crate::arguments::Controller;
-use crate::{Outcome, asked_to_stop, runtime};
+use crate::{Outcome, asked_to_stop, open_files, runtime};
 
 /// Runs until Ctrl-C or SIGTERM, or until the controller fails.
 pub(crate) fn run(options: Controller) -> Outcome {
@@ -26,8 +26,9 @@ pub(crate) fn run(options: Controller) -> Outcome {
         cluster: options.cluster,
         api_listen: options.api_listen,
         broker,
-        program: server::own_program(),
+        images: options.images.options(server::own_program()),
     };
+    open_files::raise();
     runtime()?.block_on(async {
         let mut running = server::start(settings).await?;
         println!(

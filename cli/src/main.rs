@@ -8,8 +8,11 @@ mod apply;
 mod arguments;
 mod client;
 mod controller;
+mod fleet;
 mod image;
 mod kubeconfig;
+mod load;
+mod open_files;
 mod simulate;
 mod up;
 
@@ -19,7 +22,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use coracle_controller::images;
 
-use arguments::{Arguments, Command, ImageCommand};
+use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
@@ -31,9 +34,10 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Up(options) => up::run(options),
         Command::Controller(options) => controller::run(options),
+        Command::Fleet(options) => fleet::run(&options),
+        Command::Load(options) => load::run(&options),
         Command::Apply(options) => apply::run(&options),
-        Command::Image(ImageCommand::Push(options)) => image::push(&options),
-        Command::Image(ImageCommand::List(options)) => image::list(&options),
+        Command::Image(command) => image::run(&command),
         Command::Simulate(options) => simulate::run(&options),
     };
     outcome.unwrap_or_else(|error| {
@@ -43,7 +47,10 @@ fn main() -> ExitCode {
 }
 
 /// What a command ends with: an exit code, or an error that is shown with its chain.
-type Outcome = Result<ExitCode, Box<dyn Error>>;
+type Outcome = Result<ExitCode, Failure>;
+
+/// Any error.
+type Failure = Box<dyn Error + Send + Sync>;
 
 /// An error and everything behind it, in one line.
 fn chain(error: &dyn Error) -> String {

@@ -20,4 +20,4 @@ pub mod proof;
 pub use configuration::{config, fingerprint};
 pub use proof::{LoadError, ProofError, Verified, load};
 pub use statement::{SignatureError, Statement};
-pub use target::{TARGETS, TargetError, host_target};
+pub use target::{Footprint, TARGETS, TargetError, host_target};

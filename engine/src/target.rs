@@ -90,6 +90,27 @@ const PROFILES: [Profile; 4] = [
     },
 ];
 
+/// What instances take on a target before their guests have done anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// The part of its stack that a guest may fill, in bytes. All of it may become memory.
+    pub stack_bytes: u64,
+    /// Address space of a linear memory, in bytes: a larger one moves when it grows, and is there twice meanwhile.
+    pub reservation_bytes: u64,
+}
+
+impl Footprint {
+    /// Of one of [`TARGETS`].
+    ///
+    /// # Errors
+    /// When it is none of them.
+    pub fn of(target: &str) -> Result<Self, TargetError> {
+        let profile = Profile::of(target)?;
+        let reservation_bytes = profile.memory_reservation_bytes;
+        Ok(Self { stack_bytes: profile.wasm_stack_bytes as u64, reservation_bytes })
+    }
+}
+
 impl Profile {
     pub(crate) fn of(target: &str) -> Result<Self, TargetError> {
         let known = PROFILES.into_iter().find(|profile| profile.name == target);

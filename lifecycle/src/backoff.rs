@@ -1,4 +1,5 @@
-//! Waits that double: between restarts of a container (LIF-05) and between tries to get its image (POD-09).
+//! Waits that double: between restarts of a container (LIF-05), between tries to get its image (POD-09), and between tries
+//! to lay out its volumes (VOL-01).
 
 use alloc::format;
 use alloc::string::String;
@@ -9,6 +10,10 @@ use coracle_model::Millis;
 pub(crate) const FIRST_MS: u64 = 10_000;
 /// The longest wait (Kubernetes: `MaxContainerBackOff`, 300 s).
 pub(crate) const LONGEST_MS: u64 = 300_000;
+/// The first wait after volumes could not be laid out (Kubernetes: 500 ms).
+const FIRST_MOUNT_MS: u64 = 500;
+/// The longest such wait (Kubernetes: 2 min 2 s).
+const LONGEST_MOUNT_MS: u64 = 122_000;
 /// A run of at least this length makes earlier failures forgotten (Kubernetes: twice the longest wait).
 pub(crate) const GOOD_RUN_MS: u64 = 600_000;
 
@@ -23,6 +28,13 @@ impl BackOff {
     pub(crate) fn after_failed_pull(&mut self) -> u64 {
         let wait = self.next_ms.max(FIRST_MS);
         self.next_ms = doubled(wait);
+        wait
+    }
+
+    /// The wait after the volumes could not be laid out once more: 0.5 s, 1 s, 2 s … 122 s.
+    pub(crate) fn after_failed_mount(&mut self) -> u64 {
+        let wait = self.next_ms.max(FIRST_MOUNT_MS);
+        self.next_ms = wait.saturating_mul(2).min(LONGEST_MOUNT_MS);
         wait
     }
 
@@ -89,6 +101,14 @@ mod tests {
         assert_eq!(waits, [10, 20, 40, 80, 160, 300, 300]);
         back_off.forget();
         assert_eq!(back_off.after_failed_pull(), FIRST_MS);
+    }
+
+    // VOL-01
+    #[test]
+    fn volumes_are_tried_again_soon_and_then_ever_more_rarely() {
+        let mut back_off = BackOff::default();
+        let waits: Vec<u64> = (0..10).map(|_| back_off.after_failed_mount()).collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000]);
     }
 
     #[test]

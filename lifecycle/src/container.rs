@@ -33,6 +33,8 @@ enum State {
     PullWaiting { failure: ImageFailure, retry_at: Millis },
     /// The runtime was told to start it.
     Starting,
+    /// A volume could not be laid out, so the run did not begin.
+    Unmounted { image: Digest, retry_at: Millis },
     /// The guest runs.
     Running { started_at: Millis },
     /// The guest was told to end, and is killed at `kill_at`. `started_at` is missing for one that was told so before
@@ -53,6 +55,8 @@ pub(crate) enum Word {
     Image(Result<Digest, ImageFailure>),
     /// The run began.
     Started,
+    /// The run did not begin, for want of a volume.
+    MountFailed { volume: String, why: String },
     /// The run is over.
     Exited(Exit),
     /// Time has passed.
@@ -81,6 +85,9 @@ pub(crate) struct Machine {
     image_id: Option<Digest>,
     restarts: BackOff,
     pulls: BackOff,
+    mounts: BackOff,
+    /// What people were told of the volumes, as long as it holds.
+    mount_failure: Option<String>,
 }
 
 impl Machine {
@@ -92,6 +99,8 @@ impl Machine {
             image_id: None,
             restarts: BackOff::default(),
             pulls: BackOff::default(),
+            mounts: BackOff::default(),
+            mount_failure: None,
         }
     }
 
@@ -127,12 +136,18 @@ impl Machine {
                 self.begin(scene, Some(failure), effects)
             }
 
-            (State::Starting, Word::Started) => running(scene, effects),
+            (State::Starting, Word::Started) => self.running(scene, effects),
+            (State::Starting, Word::MountFailed { volume, why }) => self.mount_failed(scene, &volume, &why, effects),
+            (State::Unmounted { image, retry_at }, Word::Due) if now >= retry_at => self.launch(scene, image, effects),
             (State::Stopping { started_at: None, kill_at, killed, again }, Word::Started) => {
                 State::Stopping { started_at: Some(now), kill_at, killed, again }
             }
             (State::Starting, Word::Exited(exit)) => self.exited(scene, exit, now, effects),
             (State::Running { started_at }, Word::Exited(exit)) => self.exited(scene, exit, started_at, effects),
+            // No runtime says this of a run that it started; if one does, nothing runs.
+            (State::Running { started_at }, Word::MountFailed { volume, why }) => {
+                self.exited(scene, Exit::CannotStart(wording::mount_failure(&volume, &why)), started_at, effects)
+            }
             (State::CrashLoop { ended, restart_at, .. }, Word::Due) if now >= restart_at => {
                 self.last = Some(ended);
                 self.begin(scene, None, effects)
@@ -142,20 +157,35 @@ impl Machine {
                 effects.push(Effect::Kill(self.run(scene)));
                 State::Stopping { started_at, kill_at, killed: true, again }
             }
+            (State::Stopping { started_at, again, .. }, Word::MountFailed { volume, why }) => {
+                let exit = Exit::CannotStart(wording::mount_failure(&volume, &why));
+                self.stopped_for(scene, exit, started_at, again, effects)
+            }
             (State::Stopping { started_at, again, .. }, Word::Exited(exit)) => {
-                let times = (started_at.unwrap_or(now), now);
-                let ended = outcome::terminated(exit, scene.container, true, times, self.attempt);
-                if again {
-                    self.last = Some(ended);
-                    self.begin(scene, None, effects)
-                } else {
-                    State::Ended(ended)
-                }
+                self.stopped_for(scene, exit, started_at, again, effects)
             }
             (state, Word::Stop { grace_ms }) => self.stopped(state, scene, grace_ms, effects),
             (state, Word::Changed { image }) => self.changed(state, scene, image, effects),
             (state, _) => state,
         };
+    }
+
+    /// A run that was told to end is over.
+    fn stopped_for(
+        &mut self,
+        scene: &Scene<'_>,
+        exit: Exit,
+        started_at: Option<Millis>,
+        again: bool,
+        effects: &mut Effects,
+    ) -> State {
+        let times = (started_at.unwrap_or(scene.now), scene.now);
+        let ended = outcome::terminated(exit, scene.container, true, times, self.attempt);
+        if !again {
+            return State::Ended(ended);
+        }
+        self.last = Some(ended);
+        self.begin(scene, None, effects)
     }
 
     /// The table's rows for [`Word::Stop`].
@@ -171,7 +201,8 @@ impl Machine {
             | State::Misconfigured
             | State::Pulling { .. }
             | State::PullFailed { .. }
-            | State::PullWaiting { .. } => {
+            | State::PullWaiting { .. }
+            | State::Unmounted { .. } => {
                 State::Ended(self.last.take().unwrap_or_else(|| outcome::never_ran(scene.now)))
             }
         }
@@ -183,6 +214,10 @@ impl Machine {
             State::Misconfigured => self.begin(scene, None, effects),
             State::Pulling { .. } | State::PullFailed { .. } | State::PullWaiting { .. } if image => {
                 self.pulls.forget();
+                self.begin(scene, None, effects)
+            }
+            State::Unmounted { .. } if image => {
+                self.mounts.forget();
                 self.begin(scene, None, effects)
             }
             State::CrashLoop { ended, .. } if image => {
@@ -200,7 +235,7 @@ impl Machine {
     pub(crate) const fn wake_at(&self) -> Option<Millis> {
         match self.state {
             State::PullFailed { shown_until, .. } => Some(shown_until),
-            State::PullWaiting { retry_at, .. } => Some(retry_at),
+            State::PullWaiting { retry_at, .. } | State::Unmounted { retry_at, .. } => Some(retry_at),
             State::Stopping { kill_at, killed: false, .. } => Some(kill_at),
             State::CrashLoop { restart_at, .. } => Some(restart_at),
             _ => None,
@@ -268,10 +303,33 @@ impl Machine {
     fn start(&mut self, scene: &Scene<'_>, image: Digest, effects: &mut Effects) -> State {
         self.pulls.forget();
         self.image_id = Some(image);
-        self.attempt = self.attempt.saturating_add(1);
         tell(scene, Tone::Normal, "Created", format!("Created container: {}", scene.container.name), effects);
+        self.attempt = self.attempt.saturating_add(1);
+        self.launch(scene, image, effects)
+    }
+
+    fn launch(&self, scene: &Scene<'_>, image: Digest, effects: &mut Effects) -> State {
         effects.push(Effect::Start { run: self.run(scene), image });
         State::Starting
+    }
+
+    fn running(&mut self, scene: &Scene<'_>, effects: &mut Effects) -> State {
+        self.mounts.forget();
+        self.mount_failure = None;
+        tell(scene, Tone::Normal, "Started", format!("Started container {}", scene.container.name), effects);
+        State::Running { started_at: scene.now }
+    }
+
+    /// The run did not begin, so the same one is tried again. People are told when what is wrong is another thing than
+    /// before.
+    fn mount_failed(&mut self, scene: &Scene<'_>, volume: &str, why: &str, effects: &mut Effects) -> State {
+        let Some(image) = self.image_id else { return State::Starting };
+        let words = wording::mount_failure(volume, why);
+        if self.mount_failure.as_ref() != Some(&words) {
+            wording::tell_mount_failed(scene.pod, words.clone(), effects);
+            self.mount_failure = Some(words);
+        }
+        State::Unmounted { image, retry_at: scene.now + self.mounts.after_failed_mount() }
     }
 
     /// The run ended and nobody had asked it to: restart policy and back-off decide.
@@ -376,11 +434,6 @@ impl Machine {
             attempt: self.attempt,
         }
     }
-}
-
-fn running(scene: &Scene<'_>, effects: &mut Effects) -> State {
-    tell(scene, Tone::Normal, "Started", format!("Started container {}", scene.container.name), effects);
-    State::Running { started_at: scene.now }
 }
 
 /// Why a container that is neither running nor over is not running.

@@ -39,6 +39,23 @@ pub enum Event {
         /// How.
         exit: Exit,
     },
+    /// The run could not begin, because a volume of its pod could not be laid out. It is tried again after a wait that
+    /// doubles; meanwhile the container is being created.
+    MountFailed {
+        /// The run that [`Effect::Start`] named.
+        run: Run,
+        /// The volume.
+        volume: String,
+        /// Why.
+        why: String,
+    },
+    /// The pod used more of the node than it may: end it now, and for good (PRI-09).
+    Evicted {
+        /// The pod.
+        pod: PodUid,
+        /// What it used, and what it may use.
+        message: String,
+    },
     /// Time has passed; see [`crate::Lifecycle::wake_at`].
     Tick,
 }
@@ -65,6 +82,8 @@ pub enum Exit {
     Killed,
     /// Over its memory limit: 137, `OOMKilled` (LIF-07).
     OutOfMemory,
+    /// Over what the node has for all pods together: 137, `OOMKilled` (LIF-07).
+    NodeOutOfMemory,
     /// It could not be started (no component, wrong engine, missing import, bad signature): 128, `StartError`.
     CannotStart(String),
 }
@@ -81,7 +100,8 @@ pub enum Effect {
         /// As in the container.
         policy: PullPolicy,
     },
-    /// Start the run from the image with this digest, then say [`Event::Started`] or [`Event::Exited`].
+    /// Lay out the pod's volumes and start the run from the image with this digest, then say [`Event::Started`],
+    /// [`Event::Exited`] or [`Event::MountFailed`].
     Start {
         /// Which.
         run: Run,
@@ -97,6 +117,10 @@ pub enum Effect {
     },
     /// End the run now, then say [`Event::Exited`] with [`Exit::Killed`].
     Kill(Run),
+    /// The files of this pod's volumes changed while it runs: show them to its containers (VOL-01).
+    Refresh(PodUid),
+    /// Every container of this pod has ended for good: free its volumes. Its logs stay.
+    TearDown(PodUid),
     /// The status of this pod changed: read it with [`crate::Lifecycle::status`].
     StatusChanged(PodUid),
     /// Tell people.

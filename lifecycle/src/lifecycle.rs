@@ -38,6 +38,10 @@ impl Lifecycle {
             }
             Event::Started(run) => self.runtime(now, &run, Word::Started),
             Event::Exited { run, exit } => self.runtime(now, &run, Word::Exited(exit)),
+            Event::MountFailed { run, volume, why } => self.runtime(now, &run, Word::MountFailed { volume, why }),
+            Event::Evicted { pod: uid, message } => {
+                self.with(uid, now, |pod, effects| pod.evict(message, now, effects));
+            }
             Event::Tick => self.tick(now),
         }
     }
@@ -143,7 +147,11 @@ impl Lifecycle {
     /// Changes one pod, then draws the conclusions: its status, its next wake, and whether it is to be forgotten.
     fn with(&mut self, uid: PodUid, now: Millis, change: impl FnOnce(&mut PodMachine, &mut Effects)) {
         let Some(pod) = self.pods.get_mut(&uid) else { return };
+        let had_ended = pod.has_ended();
         change(pod, &mut self.effects);
+        if pod.has_ended() && !had_ended && !pod.pod().volumes.is_empty() {
+            self.effects.push(Effect::TearDown(uid));
+        }
         if pod.is_removed() {
             if pod.has_ended() {
                 if let Some(at) = pod.woken_at {

@@ -28,16 +28,23 @@ pub(crate) fn terminated(
 ) -> Terminated {
     let (exit_code, signal, reason, mut message) = match exit {
         Exit::Code(0) => (0, 0, "Completed", String::new()),
-        Exit::Code(code) => (code, 0, "Error", String::new()),
+        Exit::Code(code) => (code, 0, "Error", format!("exited with code {code}")),
         Exit::Trapped(trap) => (ABORTED, 0, "Error", trap),
-        Exit::Killed if ordered => (KILLED, SIGKILL, "Error", "killed: it had not ended within its grace".to_string()),
+        Exit::Killed if ordered => {
+            (KILLED, SIGKILL, "Error", "killed: it had not ended within its grace period".to_string())
+        }
         Exit::Killed => (KILLED, SIGKILL, "Error", "killed".to_string()),
         Exit::OutOfMemory => (KILLED, 0, "OOMKilled", over_memory(container.limits.memory_bytes)),
+        Exit::NodeOutOfMemory => (KILLED, 0, "OOMKilled", NODE_OVER_MEMORY.to_string()),
         Exit::CannotStart(why) => (CANNOT_START, 0, "StartError", why),
     };
     message.truncate(message.floor_char_boundary(LONGEST_MESSAGE_BYTES));
     Terminated { exit_code, signal, reason: reason.to_string(), message, started_at, finished_at, attempt }
 }
+
+/// Why the container that asked for it ended, and no other.
+const NODE_OVER_MEMORY: &str =
+    "the node is out of memory: the container wanted more than the pods of this node may use together";
 
 fn over_memory(limit_bytes: u64) -> String {
     if limit_bytes == 0 {

@@ -10,9 +10,23 @@ use coracle_model::{
     Condition, ConditionKind, ConditionStatus, ContainerState, ContainerStatus, Millis, Phase, PodStatus,
 };
 
+/// `status.reason` of a pod that used more than it may.
+pub(crate) const EVICTED: &str = "Evicted";
+
+/// Where a pod as a whole stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No container has begun: a volume is missing, or the pod is to end before it began.
+    Waiting,
+    /// Its containers live their lives.
+    Begun,
+    /// The node ends it.
+    Evicted,
+}
+
 /// `status.phase`. `ended`: every container has ended and none will start again; the restart policy has had its say in
 /// that. `before` is the phase so far, behind which it never goes back.
-pub(crate) fn phase(containers: &[ContainerStatus], ended: bool, before: Phase) -> Phase {
+pub(crate) fn phase(containers: &[ContainerStatus], ended: bool, stage: Stage, before: Phase) -> Phase {
     let (mut running, mut waiting, mut stopped, mut succeeded) = (0, 0, 0, 0);
     for container in containers {
         match &container.state {
@@ -27,7 +41,7 @@ pub(crate) fn phase(containers: &[ContainerStatus], ended: bool, before: Phase) 
         }
     }
     let derived = if ended {
-        if stopped == succeeded { Phase::Succeeded } else { Phase::Failed }
+        if stopped == succeeded && stage != Stage::Evicted { Phase::Succeeded } else { Phase::Failed }
     } else if waiting > 0 || running + stopped == 0 {
         Phase::Pending
     } else {
@@ -41,6 +55,7 @@ pub(crate) fn phase(containers: &[ContainerStatus], ended: bool, before: Phase) 
 pub(crate) fn conditions(
     containers: &[ContainerStatus],
     phase: Phase,
+    stage: Stage,
     before: &PodStatus,
     now: Millis,
 ) -> Vec<Condition> {
@@ -52,13 +67,19 @@ pub(crate) fn conditions(
         let changed_at = unchanged.map_or(now, |old| old.changed_at);
         Condition { kind, status, reason: reason.to_string(), message: message.to_string(), changed_at }
     };
-    vec![
-        // The sandbox is there with the pod, and goes when the pod is at its end.
-        condition(ConditionKind::PodReadyToStartContainers, !phase.is_terminal(), "", ""),
+    // The sandbox is there once the pod's volumes can be, and goes when the pod is at its end.
+    let sandbox = stage != Stage::Waiting && !phase.is_terminal();
+    let mut conditions = vec![
+        condition(ConditionKind::PodReadyToStartContainers, sandbox, "", ""),
         condition(ConditionKind::Initialized, true, completed, ""),
         condition(ConditionKind::ContainersReady, ready, reason, &message),
         condition(ConditionKind::Ready, ready, reason, &message),
-    ]
+    ];
+    if stage == Stage::Evicted {
+        let why = before.message.as_str();
+        conditions.push(condition(ConditionKind::DisruptionTarget, true, "TerminationByKubelet", why));
+    }
+    conditions
 }
 
 fn containers_ready(containers: &[ContainerStatus], phase: Phase) -> (bool, &'static str, String) {

@@ -1,14 +1,15 @@
 //! One pod: its containers side by side, and the status that they add up to.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use coracle_model::{ContainerState, Millis, Phase, Pod, PodStatus};
+use coracle_model::{ContainerState, Millis, Phase, Pod, PodStatus, Volume, VolumeSource};
 
 use crate::container::{Machine, SHORTEST_GRACE_MS, Scene, Word};
-use crate::effects::Effects;
-use crate::event::Run;
-use crate::phase;
+use crate::effects::{Effects, Tone};
+use crate::event::{Effect, Run};
+use crate::phase::{self, EVICTED, Stage};
+use crate::wording;
 
 /// A pod on this node.
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub(crate) struct PodMachine {
     pod: Pod,
     containers: Vec<Machine>,
     status: PodStatus,
+    stage: Stage,
     /// Its object is gone: when nothing runs any more, it is forgotten.
     removed: bool,
     /// Under which time it stands in the set of wakes.
@@ -36,14 +38,15 @@ impl PodMachine {
             containers: Vec::new(),
             stopped: false,
         };
-        Self { pod, containers, status, removed: false, woken_at: None }
+        Self { pod, containers, status, stage: Stage::Waiting, removed: false, woken_at: None }
     }
 
     /// A pod that came to its end before this agent started.
     pub(crate) fn restored(pod: Pod, mut status: PodStatus, now: Millis) -> Self {
         bring_back(&mut status, now);
         let containers = status.containers.iter().map(|container| Machine::restored(container, now)).collect();
-        Self { pod, containers, status, removed: false, woken_at: None }
+        let stage = if status.reason == EVICTED { Stage::Evicted } else { Stage::Begun };
+        Self { pod, containers, status, stage, removed: false, woken_at: None }
     }
 
     pub(crate) const fn pod(&self) -> &Pod {
@@ -68,13 +71,25 @@ impl PodMachine {
         self.containers.iter().filter_map(Machine::wake_at).min()
     }
 
-    /// Begins: with its containers, or, when it is to end already, with nothing at all (TRM-07).
+    /// Begins: with its containers, once every volume can be laid out; or, when it is to end already, with nothing at
+    /// all (TRM-07).
     pub(crate) fn begin(&mut self, now: Millis, effects: &mut Effects) {
-        let word = self.pod.stop.map_or(Word::Begin, |stop| Word::Stop { grace_ms: stop.grace_ms });
-        self.every(now, &word, effects);
+        if let Some(stop) = self.pod.stop {
+            return self.every(now, &Word::Stop { grace_ms: stop.grace_ms }, effects);
+        }
+        tell_unavailable(&self.pod, &[], effects);
+        self.begin_if_possible(now, effects);
     }
 
-    /// Takes on a new form. Only images and the order to stop act at once; the rest counts from the next run on.
+    fn begin_if_possible(&mut self, now: Millis, effects: &mut Effects) {
+        if self.pod.volumes.iter().all(|volume| unavailable(volume).is_none()) {
+            self.stage = Stage::Begun;
+            self.every(now, &Word::Begin, effects);
+        }
+    }
+
+    /// Takes on a new form. Images, files of volumes and the order to stop act at once; the rest counts from the next run
+    /// on.
     pub(crate) fn change(&mut self, mut pod: Pod, now: Millis, effects: &mut Effects) {
         let same_containers = pod.containers.len() == self.pod.containers.len()
             && pod.containers.iter().zip(&self.pod.containers).all(|(new, old)| new.name == old.name);
@@ -89,6 +104,13 @@ impl PodMachine {
             }
             return;
         }
+        tell_unavailable(&self.pod, &before.volumes, effects);
+        if self.stage == Stage::Waiting {
+            return self.begin_if_possible(now, effects);
+        }
+        if self.pod.volumes != before.volumes && !self.has_ended() {
+            effects.push(Effect::Refresh(self.pod.uid));
+        }
         for (index, old) in before.containers.iter().enumerate() {
             if self.pod.containers[index] != *old {
                 let image = self.pod.containers[index].image != old.image;
@@ -101,6 +123,18 @@ impl PodMachine {
     pub(crate) fn remove(&mut self, now: Millis, effects: &mut Effects) {
         self.removed = true;
         self.every(now, &Word::Stop { grace_ms: SHORTEST_GRACE_MS }, effects);
+    }
+
+    /// It used more than it may: nothing of it goes on, and nothing starts again (PRI-09).
+    pub(crate) fn evict(&mut self, message: String, now: Millis, effects: &mut Effects) {
+        if self.removed || self.stage == Stage::Evicted || self.has_ended() {
+            return;
+        }
+        self.stage = Stage::Evicted;
+        effects.tell(self.pod.uid, "", Tone::Warning, EVICTED, message.clone());
+        self.status.reason = EVICTED.to_string();
+        self.status.message = message;
+        self.every(now, &Word::Stop { grace_ms: 0 }, effects);
     }
 
     /// Time has passed.
@@ -131,8 +165,8 @@ impl PodMachine {
             .map(|(machine, container)| machine.status(&self.pod, container))
             .collect();
         let stopped = self.has_ended();
-        let phase = phase::phase(&containers, stopped, self.status.phase);
-        let conditions = phase::conditions(&containers, phase, &self.status, now);
+        let phase = phase::phase(&containers, stopped, self.stage, self.status.phase);
+        let conditions = phase::conditions(&containers, phase, self.stage, &self.status, now);
         let before = &mut self.status;
         let same = before.phase == phase
             && before.stopped == stopped
@@ -159,6 +193,23 @@ impl PodMachine {
     fn one(&mut self, index: usize, now: Millis, word: Word, effects: &mut Effects) {
         let scene = Scene { now, pod: &self.pod, container: &self.pod.containers[index] };
         self.containers[index].step(&scene, word, effects);
+    }
+}
+
+/// Why a volume cannot be laid out.
+fn unavailable(volume: &Volume) -> Option<&str> {
+    match &volume.source {
+        VolumeSource::Unavailable(why) => Some(why),
+        VolumeSource::EmptyDir { .. } | VolumeSource::Files(_) => None,
+    }
+}
+
+/// Tells of the volumes that cannot be laid out, unless the form before said the same.
+fn tell_unavailable(pod: &Pod, before: &[Volume], effects: &mut Effects) {
+    for volume in pod.volumes.iter().filter(|volume| !before.contains(volume)) {
+        if let Some(why) = unavailable(volume) {
+            wording::tell_mount_failed(pod, wording::mount_failure(&volume.name, why), effects);
+        }
     }
 }
 

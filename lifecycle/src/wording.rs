@@ -47,6 +47,16 @@ pub(crate) fn tell_crash_loop(scene: &Scene<'_>, effects: &mut Effects) {
     tell(scene, Tone::Warning, "BackOff", words, effects);
 }
 
+/// A volume of a pod cannot be laid out (VOL-01).
+pub(crate) fn tell_mount_failed(pod: &Pod, words: String, effects: &mut Effects) {
+    effects.tell(pod.uid, "", Tone::Warning, "FailedMount", words);
+}
+
+/// How a kubelet words that a volume cannot be laid out.
+pub(crate) fn mount_failure(volume: &str, why: &str) -> String {
+    format!("MountVolume.SetUp failed for volume \"{volume}\" : {why}")
+}
+
 /// What a pull that failed just now shows.
 pub(crate) fn pull_error(failure: &ImageFailure, image: &str) -> Waiting {
     match failure {

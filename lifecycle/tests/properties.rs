@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coracle_lifecycle::{Effect, Event, Exit, ImageFailure, Lifecycle, Run};
 use coracle_model::{
     Container, Digest, Limits, Millis, Phase, Pod, PodStatus, PodUid, PullPolicy, ResourceAmounts, RestartPolicy, Stop,
+    Volume, VolumeFile, VolumeSource,
 };
 use proptest::prelude::*;
 
@@ -15,8 +16,10 @@ enum Happening {
         policy: u8,
         image: u8,
         stop: Option<u64>,
+        volume: u8,
     },
     Removed(u8),
+    Evicted(u8),
     Image {
         pod: u8,
         container: u8,
@@ -44,9 +47,10 @@ enum Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let (pod, container, attempt) = (0_u8..3, 0_u8..2, 0_u32..5);
     prop_oneof![
-        3 => (pod.clone(), 0_u8..3, 0_u8..2, proptest::option::weighted(0.2, 0_u64..40_000))
-            .prop_map(|(pod, policy, image, stop)| Happening::Desired { pod, policy, image, stop }),
+        3 => (pod.clone(), 0_u8..3, 0_u8..2, proptest::option::weighted(0.2, 0_u64..40_000), 0_u8..4)
+            .prop_map(|(pod, policy, image, stop, volume)| Happening::Desired { pod, policy, image, stop, volume }),
         1 => pod.clone().prop_map(Happening::Removed),
+        1 => pod.clone().prop_map(Happening::Evicted),
         1 => (pod.clone(), container.clone(), attempt.clone(), any::<bool>())
             .prop_map(|(pod, container, attempt, ok)| Happening::Image { pod, container, attempt, ok }),
         1 => (pod.clone(), container.clone(), attempt.clone())
@@ -58,7 +62,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-fn pod(number: u8, policy: u8, image: u8, stop: Option<u64>) -> Pod {
+fn pod(number: u8, policy: u8, image: u8, stop: Option<u64>, volume: u8) -> Pod {
     let container = |name: &str| Container {
         name: name.to_owned(),
         image: format!("image:{image}"),
@@ -81,7 +85,15 @@ fn pod(number: u8, policy: u8, image: u8, stop: Option<u64>) -> Pod {
         termination_grace_ms: 30_000,
         containers: vec![container("a"), container("b")],
         stop: stop.map(|grace_ms| Stop { grace_ms }),
-        volumes: Vec::new(),
+        volumes: vec![Volume { name: "v".to_owned(), source: source(volume) }],
+    }
+}
+
+fn source(number: u8) -> VolumeSource {
+    match number {
+        0 => VolumeSource::Unavailable("configmap \"c\" not found".to_owned()),
+        1 => VolumeSource::EmptyDir { in_memory: false, size_limit_bytes: 0 },
+        _ => VolumeSource::Files(vec![VolumeFile { path: "a".to_owned(), bytes: vec![number], mode: 0o644 }]),
     }
 }
 
@@ -121,7 +133,7 @@ impl World {
     }
 
     fn event(&mut self, event: Event) {
-        if let Event::Exited { run, .. } = &event {
+        if let Event::Exited { run, .. } | Event::MountFailed { run, .. } = &event {
             self.live.remove(run);
         }
         self.lifecycle.handle(self.now, event);
@@ -140,7 +152,10 @@ impl World {
                     assert_eq!(self.lifecycle.status(*uid), None);
                     self.seen.remove(uid);
                 }
-                Effect::Signal { .. } | Effect::Tell(_) => {}
+                Effect::TearDown(uid) => {
+                    assert!(self.live.iter().all(|run| run.pod != *uid), "volumes freed while it runs");
+                }
+                Effect::Signal { .. } | Effect::Tell(_) | Effect::Refresh(_) => {}
             }
         }
     }
@@ -157,6 +172,7 @@ impl World {
             }
         }
         assert_eq!(status.stopped, status.phase.is_terminal());
+        assert!(!status.stopped || status.reason != "Evicted" || status.phase == Phase::Failed);
         if status.stopped {
             assert!(self.live.iter().all(|run| run.pod != uid), "stopped while it runs");
         }
@@ -174,6 +190,9 @@ impl World {
                     run,
                     result: if how.is_multiple_of(4) { failed } else { Ok(Digest([1; 32])) },
                 });
+            }
+            Effect::Start { run, .. } if how.is_multiple_of(5) => {
+                self.event(Event::MountFailed { run, volume: "v".to_owned(), why: "no space".to_owned() });
             }
             Effect::Start { run, .. } if how.is_multiple_of(8) => self.event(Event::Exited { run, exit: exit(how) }),
             Effect::Start { run, .. } if self.live.contains(&run) => self.event(Event::Started(run)),
@@ -194,8 +213,11 @@ impl World {
 
     fn happen(&mut self, happening: Happening) {
         match happening {
-            Happening::Desired { pod: number, policy, image, stop } => {
-                self.event(Event::Desired(pod(number, policy, image, stop)));
+            Happening::Desired { pod: number, policy, image, stop, volume } => {
+                self.event(Event::Desired(pod(number, policy, image, stop, volume)));
+            }
+            Happening::Evicted(number) => {
+                self.event(Event::Evicted { pod: PodUid(u128::from(number)), message: "too much".to_owned() });
             }
             Happening::Removed(number) => self.event(Event::Removed(PodUid(u128::from(number)))),
             Happening::Image { pod, container, attempt, ok } => {
@@ -261,7 +283,7 @@ proptest! {
 #[test]
 fn a_pod_that_had_ended_is_restored_and_not_run_again() {
     let mut world = World::new();
-    let job = pod(1, 2, 0, None);
+    let job = pod(1, 2, 0, None, 1);
     world.event(Event::Desired(job.clone()));
     for container in 0..2 {
         world.event(Event::Image { run: run(1, container, 1), result: Ok(Digest([1; 32])) });

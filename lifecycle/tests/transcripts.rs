@@ -5,9 +5,12 @@
 //! ```text
 //! auto                                        the runtime answers by itself: images are there, starts succeed
 //! 0s desired web restart=Always a=hello:1     also grace=30s stop=30s, and a=hello:1,Never a=hello:1,config=why
+//!                                             volumes: empty=NAME files=NAME:CONTENT missing=NAME:why_not
 //! 5s exited web/a#1 code 1                    also trap WHY, killed, oom, cannot WHY
 //! 9s image web/a#2 ok                         also pull WHY, never, invalid WHY
 //! 10s started web/a#2
+//! 10s unmounted web/a#2 NAME WHY              a volume could not be laid out
+//! 15s evicted web WHY
 //! 20s removed web
 //! 60s tick                                    time passes; every line lets it pass, too
 //! 60s conditions web                          shows them
@@ -19,6 +22,7 @@ use std::path::Path;
 use coracle_lifecycle::{Effect, Event, Exit, ImageFailure, Lifecycle, Run};
 use coracle_model::{
     Container, ContainerState, Digest, Limits, Millis, Pod, PodUid, PullPolicy, ResourceAmounts, RestartPolicy, Stop,
+    Volume, VolumeFile, VolumeSource,
 };
 
 #[test]
@@ -103,6 +107,17 @@ impl Stage {
                 let run = self.run(rest);
                 self.event(Event::Started(run));
             }
+            "unmounted" => {
+                let mut words = rest.splitn(3, ' ');
+                let mut word = || words.next().expect("a run, a volume and why").to_owned();
+                let run = self.run(&word());
+                self.event(Event::MountFailed { run, volume: word(), why: word() });
+            }
+            "evicted" => {
+                let (name, message) = rest.split_once(' ').expect("a pod and why");
+                let pod = self.uid(name);
+                self.event(Event::Evicted { pod, message: message.to_owned() });
+            }
             "exited" => {
                 let (run, how) = rest.split_once(' ').expect("a run and an exit");
                 let run = self.run(run);
@@ -138,6 +153,8 @@ impl Stage {
             Effect::Start { run, .. } => format!("start {}", self.run_name(run)),
             Effect::Signal { run, grace_ms } => format!("signal {} {:?}", self.run_name(run), Millis(*grace_ms)),
             Effect::Kill(run) => format!("kill {}", self.run_name(run)),
+            Effect::Refresh(uid) => format!("refresh {}", self.name(*uid)),
+            Effect::TearDown(uid) => format!("tear down {}", self.name(*uid)),
             Effect::StatusChanged(uid) => self.status(*uid),
             Effect::Tell(event) => format!(
                 "tell {}/{} {} {}: {}",
@@ -156,6 +173,9 @@ impl Stage {
         let mut text = format!("status {} {}", self.name(uid), status.phase.as_str());
         if status.stopped {
             text.push_str(" stopped");
+        }
+        if !status.reason.is_empty() {
+            let _ = write!(text, " {}: {}", status.reason, status.message);
         }
         for container in &status.containers {
             let _ = write!(text, " | {} ", container.name);
@@ -239,11 +259,22 @@ impl Stage {
                 "restart" => pod.restart_policy = restart_policy(value),
                 "grace" => pod.termination_grace_ms = millis(value),
                 "stop" => pod.stop = Some(Stop { grace_ms: millis(value) }),
+                "empty" | "files" | "missing" => pod.volumes.push(volume(key, value)),
                 container => pod.containers.push(self::container(container, value)),
             }
         }
         pod
     }
+}
+
+fn volume(kind: &str, text: &str) -> Volume {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let source = match kind {
+        "empty" => VolumeSource::EmptyDir { in_memory: false, size_limit_bytes: 0 },
+        "missing" => VolumeSource::Unavailable(rest.replace('_', " ")),
+        _ => VolumeSource::Files(vec![VolumeFile { path: "key".to_owned(), bytes: rest.into(), mode: 0o644 }]),
+    };
+    Volume { name: name.to_owned(), source }
 }
 
 fn container(name: &str, text: &str) -> Container {

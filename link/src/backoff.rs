@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 const FIRST_MS: u64 = 200;
-const LONGEST_MS: u64 = 60_000;
+/// With the time that one try may take, well below the time that a lease lasts: whoever comes back is back before a
+/// controller that has just started gives it up.
+const LONGEST_MS: u64 = 20_000;
 
-/// Delays that double from 0.2 s to 60 s. Each is drawn from the upper half of its step, so that ten thousand agents that
-/// lost one broker together do not come back together.
+/// Delays that double from 0.2 s to 20 s. Each is drawn from the upper half of its step, so that ten thousand agents
+/// that lost one broker together do not come back together.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     state: u64,
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_a_minute_and_stay_there() {
+    fn delays_double_up_to_a_bound_below_the_lease_and_stay_there() {
         let mut backoff = Backoff::new(7);
         let mut step_ms = FIRST_MS;
         for _ in 0..20 {
@@ -57,6 +59,8 @@ mod tests {
             step_ms = (step_ms * 2).min(LONGEST_MS);
         }
         assert_eq!(step_ms, LONGEST_MS);
+        // The delay, and a try that takes as long as it may.
+        const { assert!(LONGEST_MS + 10_000 < coracle_model::limits::LEASE_MS) };
     }
 
     #[test]

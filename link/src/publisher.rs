@@ -102,6 +102,12 @@ impl Publisher {
         self.enqueue_in_turn(topic, payload, Some(properties)).await
     }
 
+    /// Waits until no more than so many bytes are queued or on their way to the broker, or the session is over: what can
+    /// wait asks this first, so that it does not lie before what cannot.
+    pub async fn below(&self, bytes: usize) {
+        self.window.below(bytes).await;
+    }
+
     async fn enqueue_in_turn(
         &self,
         topic: &str,

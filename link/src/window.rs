@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use tokio::sync::{AcquireError, Semaphore, TryAcquireError};
+use tokio::sync::{AcquireError, Notify, Semaphore, TryAcquireError};
 
 /// What may be queued or unacknowledged at once in one session: 8 MiB, each message counted with its overhead.
 const WINDOW_BYTES: u32 = 8 * 1024 * 1024;
@@ -16,12 +16,14 @@ pub(crate) const MAX_QUEUED: usize = (WINDOW_BYTES / OVERHEAD_BYTES) as usize;
 #[derive(Debug)]
 pub(crate) struct Window {
     free: Semaphore,
+    /// Something was acknowledged, or the session is over.
+    eased: Notify,
     queued: Mutex<VecDeque<u32>>,
 }
 
 impl Window {
     pub(crate) fn new() -> Self {
-        Self { free: Semaphore::new(WINDOW_BYTES as usize), queued: Mutex::default() }
+        Self { free: Semaphore::new(WINDOW_BYTES as usize), eased: Notify::new(), queued: Mutex::default() }
     }
 
     /// What a packet of this size takes of the window.
@@ -66,6 +68,19 @@ impl Window {
     /// A message was acknowledged.
     pub(crate) fn acknowledged(&self, charge: u32) {
         self.free.add_permits(charge as usize);
+        self.eased.notify_waiters();
+    }
+
+    /// Waits until no more than so many bytes are queued or unacknowledged, or the session is over. It stands in
+    /// nobody's way meanwhile.
+    pub(crate) async fn below(&self, bytes: usize) {
+        loop {
+            let eased = self.eased.notified();
+            if self.free.is_closed() || WINDOW_BYTES as usize - self.free.available_permits() <= bytes {
+                return;
+            }
+            eased.await;
+        }
     }
 
     /// Waits until all that was queued is acknowledged, or the session is over. Nothing is queued after that.
@@ -78,6 +93,7 @@ impl Window {
     /// The session is over: nothing is queued any more.
     pub(crate) fn close(&self) {
         self.free.close();
+        self.eased.notify_waiters();
     }
 }
 
@@ -106,6 +122,30 @@ mod tests {
         for _ in 0..MAX_QUEUED * 2 {
             assert_eq!(window.try_queue(Window::charge(1000), || false), Ok(false));
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_can_wait_waits_for_the_link_and_keeps_nobody_from_it() {
+        let window = Window::new();
+        assert_eq!(window.try_queue(1000, || true), Ok(true));
+        assert_eq!(window.try_queue(1000, || true), Ok(true));
+        let patient = window.below(1000);
+        tokio::pin!(patient);
+        let is_ready = |patient: std::pin::Pin<&mut _>| std::future::Future::poll(patient, &mut noop()).is_ready();
+        assert!(!is_ready(patient.as_mut()));
+        assert_eq!(window.try_queue(1000, || true), Ok(true), "it took nothing for itself");
+        for _ in 0..2 {
+            assert!(!is_ready(patient.as_mut()));
+            let charge = window.sent();
+            window.acknowledged(charge);
+        }
+        patient.await;
+        window.close();
+        window.below(0).await;
+    }
+
+    fn noop() -> std::task::Context<'static> {
+        std::task::Context::from_waker(std::task::Waker::noop())
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Limits {
         events: 1024,
         streams: 256,
         pulls: 16,
-        blocks_in_flight: 4,
+        blocks_in_flight: 16,
         log_bytes: 64 * 1024,
     };
 }
@@ -41,11 +41,16 @@ pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 /// The largest set of pods that travels in one part of a sync, so that a part stays under [`MAX_MESSAGE_BYTES`].
 pub const SYNC_PART_BYTES: usize = 256 * 1024;
 
+/// The most that one pod's environment, arguments and files may come to, together: so much fits into one message beside
+/// what else is in it. A pod with more does not start, and says so.
+pub const MAX_POD_CONTENT_BYTES: usize = 512 * 1024;
+
 /// The largest manifest: 3 MiB over HTTP (Kubernetes' own bound); over MQTT, [`MAX_MESSAGE_BYTES`].
 pub const MAX_MANIFEST_BYTES: usize = 3 * 1024 * 1024;
 
-/// The size of every block of an artifact but the last.
-pub const BLOCK_BYTES: usize = 128 * 1024;
+/// The size of every block of an artifact but the last: four seconds at 64 kbit/s, so that what waits behind one on a thin
+/// link (a ping, an acknowledgement) is not given up meanwhile.
+pub const BLOCK_BYTES: usize = 32 * 1024;
 
 /// The largest artifact: 64 MiB of machine code.
 pub const MAX_ARTIFACT_BYTES: usize = 64 * 1024 * 1024;
@@ -53,8 +58,8 @@ pub const MAX_ARTIFACT_BYTES: usize = 64 * 1024 * 1024;
 /// The largest image that may be pushed: 32 MiB of WebAssembly.
 pub const MAX_IMAGE_BYTES: usize = 32 * 1024 * 1024;
 
-/// The bytes that the receiver of a stream allows its sender before it grants more.
-pub const STREAM_CREDIT_BYTES: u32 = 256 * 1024;
+/// The bytes that the receiver of a stream allows its sender before it grants more: a quarter of a minute at 64 kbit/s.
+pub const STREAM_CREDIT_BYTES: u32 = 128 * 1024;
 
 /// The largest piece of a stream in one message.
 pub const STREAM_CHUNK_BYTES: usize = 32 * 1024;

@@ -18,7 +18,7 @@ pub struct PodStatus {
     pub uid: PodUid,
     /// `phase`; never goes backwards.
     pub phase: Phase,
-    /// `reason`, for instance `DeadlineExceeded`; often empty.
+    /// `reason`, for instance `Evicted`; often empty.
     pub reason: String,
     /// `message`.
     pub message: String,
@@ -91,6 +91,9 @@ pub enum ConditionKind {
     ContainersReady,
     /// The pod may serve.
     Ready,
+    /// The node ends the pod before its time: it used more than it may (`TerminationByKubelet`). Every other reason of
+    /// this condition is the controller's to give.
+    DisruptionTarget,
 }
 
 impl ConditionKind {
@@ -102,6 +105,7 @@ impl ConditionKind {
             Self::Initialized => "Initialized",
             Self::ContainersReady => "ContainersReady",
             Self::Ready => "Ready",
+            Self::DisruptionTarget => "DisruptionTarget",
         }
     }
 }

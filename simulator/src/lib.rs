@@ -6,9 +6,9 @@
 //! *Tested:* by the seeds in `tests/`, and by a run that must find a broken core.
 //!
 //! First comes a time of faults: messages are lost, doubled, delayed and reordered, births come again long after, clocks
-//! drift, nodes are cut off or deleted, agents crash, and the controller crashes before or after a commit, with its broker
-//! or without it. Safety is checked after every batch. Then everything heals, and the cluster has to come to rest at what
-//! its users asked for.
+//! drift and jump, disks are full, nodes are cut off or deleted, agents crash or stand still, and the controller stands
+//! still, or crashes before or after a commit, with its broker or without it. Safety is checked after every batch. Then
+//! everything heals, and the cluster has to come to rest at what its users asked for.
 #![forbid(unsafe_code)]
 
 mod chance;

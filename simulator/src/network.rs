@@ -26,6 +26,14 @@ pub(crate) enum Happening {
     ControllerStarts,
     /// A node is no longer cut off.
     Reunited { node: usize },
+    /// The disk of a node has room again.
+    NodeHasRoom { node: usize },
+    /// An agent that stood still goes on.
+    NodeGoesOn { node: usize },
+    /// The disk of the controller has room again.
+    ControllerHasRoom,
+    /// The controller, which stood still, goes on.
+    ControllerGoesOn,
 }
 
 /// How bad the network is, in cases of a thousand.

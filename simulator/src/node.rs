@@ -39,6 +39,11 @@ pub(crate) struct Node {
     pub(crate) connected: Option<SessionNumber>,
     /// No message passes, and connecting fails.
     pub(crate) cut_off: bool,
+    /// What must be remembered still fits (it has a reserve); images do not.
+    pub(crate) disk_is_full: bool,
+    /// The process is stopped, and what happens meanwhile waits.
+    stands_still: bool,
+    waiting: Vec<Happening>,
     clock: Clock,
     pulling: BTreeMap<Digest, (String, Digest)>,
     /// Why the core wanted its program to end; never expected here.
@@ -88,6 +93,9 @@ impl Node {
             boot: 0,
             connected: None,
             cut_off: false,
+            disk_is_full: false,
+            stands_still: false,
+            waiting: Vec::new(),
             clock: Clock { offset_ms: 0, rate: 1000 },
             pulling: BTreeMap::new(),
             quit: None,
@@ -115,8 +123,34 @@ impl Node {
         self.perform(outside);
     }
 
+    /// The process is stopped (SIGSTOP, a suspended machine), and every guest in it.
+    pub(crate) const fn stand_still(&mut self) {
+        self.stands_still = true;
+    }
+
+    /// The process goes on. The broker has given it up meanwhile, and what had come for it comes now.
+    pub(crate) fn go_on(&mut self, outside: &mut Outside<'_>) {
+        if !std::mem::take(&mut self.stands_still) {
+            return;
+        }
+        for happening in std::mem::take(&mut self.waiting) {
+            outside.agenda.at(outside.now, happening);
+        }
+        self.break_link(outside);
+    }
+
+    /// Keeps what happens to a process that stands still; whether it does.
+    fn waits(&mut self, happening: impl FnOnce() -> Happening) -> bool {
+        if self.stands_still {
+            self.waiting.push(happening());
+        }
+        self.stands_still
+    }
+
     /// The process and every guest in it are gone.
     pub(crate) fn crash(&mut self, outside: &mut Outside<'_>) {
+        self.stands_still = false;
+        self.waiting.clear();
         self.agent = None;
         self.runtime = Runtime::default();
         self.pulling.clear();
@@ -131,7 +165,7 @@ impl Node {
             let message = Happening::Up { node: self.number, payload };
             outside.agenda.send(outside.now, outside.weather, outside.chance, &message);
         }
-        if self.is_up() {
+        if self.is_up() && !self.stands_still {
             self.input(Input::Disconnected, outside);
             let delay = 200 + outside.chance.below(2_000);
             outside.agenda.at(outside.now + delay, Happening::Connect { node: self.number });
@@ -140,7 +174,8 @@ impl Node {
 
     /// Tries to connect; tries again later if the network or the controller is away.
     pub(crate) fn connect(&mut self, broker_is_up: bool, outside: &mut Outside<'_>) {
-        if !self.is_up() || self.connected.is_some() {
+        let node = self.number;
+        if !self.is_up() || self.connected.is_some() || self.waits(|| Happening::Connect { node }) {
             return;
         }
         if self.cut_off || !broker_is_up {
@@ -155,18 +190,31 @@ impl Node {
 
     /// A message from the controller, for one session.
     pub(crate) fn down(&mut self, session: SessionNumber, payload: Vec<u8>, outside: &mut Outside<'_>) {
+        let node = self.number;
         if self.connected == Some(session) && !self.cut_off {
+            if self.stands_still {
+                self.waiting.push(Happening::Down { node, session, payload });
+                return;
+            }
             self.input(Input::Down(payload), outside);
         }
     }
 
     pub(crate) fn started(&mut self, run: coracle_lifecycle::Run, boot: u64, outside: &mut Outside<'_>) {
+        let node = self.number;
+        if self.waits(|| Happening::Started { node, run: run.clone(), boot }) {
+            return;
+        }
         if boot == self.boot && self.runtime.is_running(&run) {
             self.input(Input::Runtime(RuntimeEvent::Started(run)), outside);
         }
     }
 
     pub(crate) fn exited(&mut self, run: coracle_lifecycle::Run, exit: Exit, boot: u64, outside: &mut Outside<'_>) {
+        let node = self.number;
+        if self.waits(|| Happening::Exited { node, run: run.clone(), exit: exit.clone(), boot }) {
+            return;
+        }
         if boot == self.boot && self.runtime.end(&run) {
             self.input(Input::Runtime(RuntimeEvent::Exited { run, exit }), outside);
         }
@@ -174,7 +222,8 @@ impl Node {
 
     /// When the core wants to be asked again, in world time.
     pub(crate) fn wake_at(&self) -> Option<u64> {
-        Some(self.clock.world_ms(self.agent.as_ref()?.wake_at()?))
+        let agent = self.agent.as_ref().filter(|_| !self.stands_still)?;
+        Some(self.clock.world_ms(agent.wake_at()?))
     }
 
     pub(crate) fn tick(&mut self, outside: &mut Outside<'_>) {
@@ -234,6 +283,8 @@ impl Node {
                 return Some(Input::ArtifactFinished { artifact, result: Ok(()) });
             }
             Effect::Forget(_)
+            | Effect::Refresh(_)
+            | Effect::TearDown(_)
             | Effect::WriteBlock { .. }
             | Effect::StreamOpen(_)
             | Effect::StreamData(_)
@@ -257,6 +308,10 @@ impl Node {
     }
 
     fn begin(&mut self, image: String, manifest: &ArtifactManifest) -> Input {
+        if self.disk_is_full {
+            let result = Err("no space left on device".to_owned());
+            return Input::ArtifactFinished { artifact: manifest.artifact, result };
+        }
         let complete = self.disk.artifacts.get(&image) == Some(&manifest.image);
         if !complete {
             self.pulling.insert(manifest.artifact, (image, manifest.image));

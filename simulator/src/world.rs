@@ -16,7 +16,8 @@ use crate::network::{Agenda, Happening, Weather};
 use crate::node::{Node, Outside};
 use crate::promises::Promises;
 use crate::rest;
-use crate::users;
+
+mod trouble;
 
 /// The longest time between two steps of faults.
 const STEP_MS: u64 = 400;
@@ -32,17 +33,20 @@ pub struct Report {
     batches: u64,
     changes: u64,
     crashes: u64,
+    /// Disks that were full, clocks that jumped, processes that stood still.
+    oddities: u64,
     /// A fingerprint of everything that became durable: two runs of one seed give the same.
     pub fingerprint: u64,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, nodes, virtual_ms, requests, refused, batches, changes, crashes, fingerprint } = self;
+        let Self { steps, nodes, virtual_ms, requests, refused, batches, changes, crashes, oddities, fingerprint } =
+            self;
         write!(
             f,
             "{steps} steps, {nodes} nodes, {} virtual s, {requests} requests ({refused} refused), {batches} batches, \
-             {changes} changes, {crashes} crashes, fingerprint {fingerprint:016x}",
+             {changes} changes, {crashes} crashes, {oddities} oddities, fingerprint {fingerprint:016x}",
             virtual_ms / 1000
         )
     }
@@ -62,6 +66,9 @@ pub(crate) struct World<'a> {
     broker_is_apart: bool,
     /// How the controller crashes in its next batch.
     crash: Option<Crash>,
+    /// The controller's process is stopped, and what comes for it waits.
+    controller_stands_still: bool,
+    waiting: Vec<Happening>,
     next_ticket: Ticket,
     report: Report,
     trace: &'a mut dyn FnMut(&str),
@@ -80,6 +87,7 @@ impl<'a> World<'a> {
             batches: 0,
             changes: 0,
             crashes: 0,
+            oddities: 0,
             fingerprint: seed,
         };
         let mut world = Self {
@@ -92,6 +100,8 @@ impl<'a> World<'a> {
             promises: Promises::default(),
             broker_is_apart: chance.per_mille(300),
             crash: None,
+            controller_stands_still: false,
+            waiting: Vec::new(),
             next_ticket: 0,
             report,
             trace,
@@ -121,7 +131,11 @@ impl<'a> World<'a> {
         for node in 0..self.nodes.len() {
             self.agenda.at(self.now + 1, Happening::AgentStarts { node });
             self.agenda.at(self.now + 1, Happening::Reunited { node });
+            self.agenda.at(self.now + 1, Happening::NodeHasRoom { node });
+            self.agenda.at(self.now + 1, Happening::NodeGoesOn { node });
         }
+        self.agenda.at(self.now + 1, Happening::ControllerHasRoom);
+        self.agenda.at(self.now + 1, Happening::ControllerGoesOn);
         self.run_until(self.now + 1_000)
     }
 
@@ -160,42 +174,6 @@ impl<'a> World<'a> {
         Some(key)
     }
 
-    fn trouble(&mut self) {
-        let node = usize::try_from(self.chance.below(self.nodes.len() as u64)).unwrap_or(0);
-        // Now and then longer than it takes until the pods of a lost node are evicted.
-        let times = if self.chance.per_mille(100) { 8 } else { 1 };
-        let later = self.now + 500 + times * self.chance.below(60_000);
-        match self.chance.below(1000) {
-            0..=119 => {
-                let wish = users::wish(&mut self.chance);
-                self.ask(wish);
-            }
-            120..=139 => self.weather = Weather::of(&mut self.chance),
-            140..=149 => self.weather = Weather::FAIR,
-            150..=157 if !self.nodes[node].cut_off => {
-                self.say(&format!("node-{node} is cut off"));
-                self.nodes[node].cut_off = true;
-                self.agenda.at(later, Happening::Reunited { node });
-            }
-            158..=163 if self.nodes[node].is_up() => {
-                self.say(&format!("the agent of node-{node} crashes"));
-                self.report.crashes += 1;
-                self.with_node(node, Node::crash);
-                self.agenda.at(later, Happening::AgentStarts { node });
-            }
-            164..=171 => self.with_node(node, Node::break_link),
-            172..=174 if self.controller.is_up() => {
-                self.crash = Some(if self.chance.per_mille(500) { Crash::BeforeCommit } else { Crash::AfterCommit });
-                if self.chance.per_mille(500) {
-                    let wish = users::wish(&mut self.chance);
-                    self.ask(wish);
-                }
-            }
-            175 => self.ask(users::forget_node(&self.nodes[node].name)),
-            _ => {}
-        }
-    }
-
     /// An embedded broker dies with its controller, and every session breaks.
     fn controller_crashed(&mut self, crash: Option<Crash>) {
         self.say(&format!("the controller crashes: {crash:?}"));
@@ -210,7 +188,7 @@ impl<'a> World<'a> {
     }
 
     fn ask(&mut self, wish: Request) {
-        if !self.controller.is_up() {
+        if !self.controller.is_up() || self.controller_stands_still {
             return;
         }
         let verb = format!("{:?}", wish.verb);
@@ -237,7 +215,8 @@ impl<'a> World<'a> {
 
     fn next_time(&self) -> Option<u64> {
         let agents = self.nodes.iter().filter_map(Node::wake_at).min();
-        [self.agenda.next_time(), self.controller.wake_at(), agents].into_iter().flatten().min()
+        let controller = self.controller.wake_at().filter(|_| !self.controller_stands_still);
+        [self.agenda.next_time(), controller, agents].into_iter().flatten().min()
     }
 
     fn drain(&mut self) -> Result<(), Violation> {
@@ -247,8 +226,14 @@ impl<'a> World<'a> {
         for node in 0..self.nodes.len() {
             self.with_node(node, Node::tick);
         }
+        if self.controller_stands_still {
+            return Ok(());
+        }
         let was_up = self.controller.is_up();
-        let turn = self.controller.turn(self.now, self.crash);
+        let turn = self.controller.turn(self.now, self.crash, &mut self.chance);
+        if turn.crashed.is_some() {
+            self.crash = None;
+        }
         self.release(turn)?;
         if was_up && !self.controller.is_up() {
             let crash = self.crash.take();
@@ -276,7 +261,8 @@ impl<'a> World<'a> {
                 Err(error) => {
                     self.report.refused += 1;
                     self.say(&format!("refused: {error}"));
-                    if error.code >= 500 {
+                    let no_room = error.code == 507 && self.report.oddities > 0;
+                    if error.code >= 500 && !no_room {
                         return Err(self.violation(format!("the API failed: {error}")));
                     }
                 }
@@ -299,6 +285,7 @@ impl<'a> World<'a> {
 
     fn happen(&mut self, happening: Happening) -> Result<(), Violation> {
         match happening {
+            Happening::Up { .. } if self.controller_stands_still => self.waiting.push(happening),
             Happening::Up { node, payload } => {
                 let name = self.nodes[node].name.clone();
                 if let Some(reply) = self.controller.hear(self.now, &name, &payload) {
@@ -327,6 +314,7 @@ impl<'a> World<'a> {
             Happening::ControllerStarts => {
                 if !self.controller.is_up() {
                     self.say("the controller starts");
+                    self.controller_stands_still = false;
                     self.promises.check(self.controller.durable()).map_err(|what| self.violation(what))?;
                     self.controller.start(self.now, &mut self.chance);
                 }
@@ -335,6 +323,15 @@ impl<'a> World<'a> {
                 self.nodes[node].cut_off = false;
                 // The broker has given up on the old connection meanwhile.
                 self.with_node(node, Node::break_link);
+            }
+            Happening::NodeHasRoom { node } => self.nodes[node].disk_is_full = false,
+            Happening::NodeGoesOn { node } => self.with_node(node, Node::go_on),
+            Happening::ControllerHasRoom => self.controller.set_full(self.now, false),
+            Happening::ControllerGoesOn => {
+                self.controller_stands_still = false;
+                for happening in std::mem::take(&mut self.waiting) {
+                    self.happen(happening)?;
+                }
             }
         }
         Ok(())

@@ -40,7 +40,17 @@ impl Cluster {
     /// When a part does not come up.
     #[must_use]
     pub fn start(broker: BrokerKind, agents: usize) -> Self {
+        Self::start_in(broker, agents, |_| {})
+    }
+
+    /// As [`Self::start`], after something was prepared in the directory in which `controller/` and `node-1/` will be.
+    ///
+    /// # Panics
+    /// When a part does not come up.
+    #[must_use]
+    pub fn start_in(broker: BrokerKind, agents: usize, prepare: impl FnOnce(&Path)) -> Self {
         let dir = TempDir::new().expect("a temporary directory");
+        prepare(dir.path());
         let port = free_port();
         let mosquitto = (broker == BrokerKind::Mosquitto).then(|| mosquitto(dir.path(), port));
         let url = format!("mqtt://127.0.0.1:{port}");
@@ -58,6 +68,36 @@ impl Cluster {
     /// Starts one more agent.
     pub fn add_agent(&mut self, node: &str, zone: &str) {
         self.agents.push(agent(self.dir.path(), &self.broker, node, zone));
+    }
+
+    /// Starts one more agent, which reaches the broker at another address: that of a link which a test makes worse.
+    pub fn add_agent_over(&mut self, broker: &str, node: &str, zone: &str) {
+        self.agents.push(agent(self.dir.path(), broker, node, zone));
+    }
+
+    /// Kills Mosquitto as a power cut would. [`Self::start_mosquitto_again`] starts it on the same port.
+    ///
+    /// # Panics
+    /// When the broker is another one.
+    pub fn kill_mosquitto(&mut self) {
+        self.mosquitto.as_mut().expect("this cluster has Mosquitto").kill();
+    }
+
+    /// Starts Mosquitto after [`Self::kill_mosquitto`].
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_mosquitto_again(&mut self) {
+        let port = self.broker.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        let log = self.dir.path().join("mosquitto.log");
+        let _ = std::fs::rename(&log, self.dir.path().join("mosquitto-before.log"));
+        self.mosquitto = Some(mosquitto(self.dir.path(), port));
+    }
+
+    /// What Mosquitto has said.
+    #[must_use]
+    pub fn mosquitto_output(&self) -> String {
+        self.mosquitto.as_ref().map(Process::output).unwrap_or_default()
     }
 
     /// A directory of this test's own.

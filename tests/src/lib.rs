@@ -13,3 +13,6 @@ pub mod tools;
 pub mod wait;
 
 pub mod cluster;
+
+pub mod namespaces;
+pub mod slow_link;

@@ -98,6 +98,24 @@ impl Process {
         signal(self.pid(), "TERM");
     }
 
+    /// Sends SIGSTOP: it does nothing any more, and time goes on.
+    pub fn freeze(&self) {
+        signal(self.pid(), "STOP");
+    }
+
+    /// Sends SIGCONT.
+    pub fn thaw(&self) {
+        signal(self.pid(), "CONT");
+    }
+
+    /// The memory that it holds (resident set), in kilobytes; 0 once it has ended.
+    #[must_use]
+    pub fn memory_kb(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+
     /// Sends SIGKILL and waits for the end.
     ///
     /// # Panics

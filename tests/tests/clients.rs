@@ -120,6 +120,78 @@ fn a_current_kubectl_does_a_first_day() {
     a_first_day(KUBECTLS[1]);
 }
 
+/// What a current kubectl says in protobuf, and an old one in JSON.
+fn creations(version: &str) {
+    let cluster = Cluster::start(BrokerKind::Embedded, 1);
+    let kubectl = |words: &[&str]| succeed(&mut cluster.kubectl_of(version, words));
+    for (words, said) in [
+        ("create namespace team", "namespace/team created"),
+        (
+            "create configmap settings --from-literal=mode=fast --from-literal=empty= -n team",
+            "configmap/settings created",
+        ),
+        ("create secret generic key --from-literal=token=s3cret", "secret/key created"),
+        ("create deployment made --image=samples/hello:1 --replicas=2 --port=8080", "deployment.apps/made created"),
+        (
+            "create deployment dry --image=samples/hello:1 --dry-run=server",
+            "deployment.apps/dry created (server dry run)",
+        ),
+    ] {
+        let shown = kubectl(&words.split(' ').collect::<Vec<_>>());
+        assert_eq!(shown.trim(), said, "{version}: {words}");
+    }
+    let settings = cluster.get(&["configmap", "settings", "-n", "team"]).expect("created");
+    assert_eq!(settings["data"], serde_json::json!({"mode": "fast", "empty": ""}));
+    assert_eq!(cluster.get(&["secret", "key"]).expect("created")["data"]["token"], "czNjcmV0");
+    let _ = cluster.wait_for_ready_pods("app=made", 2);
+    // Nothing of what nobody has set is stored; what both of them send is the same.
+    let made = cluster.get(&["deployment", "made"]).expect("created");
+    let container = &made["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["ports"], serde_json::json!([{"containerPort": 8080, "protocol": "TCP"}]));
+    for field in ["hostNetwork", "nodeName", "priorityClassName", "tolerations", "automountServiceAccountToken"] {
+        assert_eq!(made["spec"]["template"]["spec"].get(field), None, "{version}: {field}");
+    }
+    assert!(cluster.get(&["deployment", "dry"]).is_none());
+    let errors = fail(&mut cluster.kubectl_of(version, &["create", "configmap", "settings", "-n", "team"]));
+    assert!(errors.contains("AlreadyExists") || errors.contains("already exists"), "{errors}");
+    let errors = fail(&mut cluster.kubectl_of(version, &["create", "configmap", "Wrong_1"]));
+    assert!(errors.contains("metadata.name"), "{errors}");
+
+    assert_eq!(kubectl(&["auth", "can-i", "create", "deployments.apps"]).trim(), "yes");
+    assert_eq!(kubectl(&["auth", "can-i", "get", "/metrics"]).trim(), "yes");
+    assert!(kubectl(&["auth", "can-i", "--list"]).contains("*.*"));
+    wait::until("kubectl top shows every pod and its node", || {
+        let pods = run(&mut cluster.kubectl_of(version, &["top", "pod", "-l", "app=made", "--containers"]));
+        let nodes = run(&mut cluster.kubectl_of(version, &["top", "node"]));
+        let text = format!("{}{}", String::from_utf8_lossy(&pods.stdout), String::from_utf8_lossy(&nodes.stdout));
+        let shown = text.matches("made-").count() == 2 && text.contains("CPU(cores)") && text.contains("node-1");
+        if shown { Ok(()) } else { Err(format!("{text}{}", String::from_utf8_lossy(&pods.stderr))) }
+    });
+}
+
+#[test]
+fn what_an_old_kubectl_creates_is_there() {
+    // API-01
+    creations(KUBECTLS[0]);
+}
+
+#[test]
+fn what_a_current_kubectl_creates_in_protobuf_is_there() {
+    // API-01
+    creations(KUBECTLS[1]);
+    let cluster = Cluster::start(BrokerKind::Embedded, 1);
+    let who = succeed(&mut cluster.kubectl(&["auth", "whoami"]));
+    assert!(who.contains("kubernetes-admin") && who.contains("system:masters"), "{who}");
+    let page =
+        |path: &str| succeed(&mut cluster.kubectl(&["get", "--raw", &format!("/api/v1/nodes/node-1/proxy/{path}")]));
+    let summary: Value = serde_json::from_str(&page("stats/summary")).expect("JSON");
+    assert_eq!(summary["node"]["nodeName"], "node-1");
+    assert!(page("metrics/cadvisor").contains("# TYPE container_cpu_cfs_throttled_periods_total counter"));
+    assert!(page("metrics/resource").contains("\nnode_memory_working_set_bytes "));
+    let errors = fail(&mut cluster.kubectl(&["get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes/nobody"]));
+    assert!(errors.contains("not found"), "{errors}");
+}
+
 #[test]
 fn bad_manifests_are_refused_with_the_field_and_nothing_is_stored() {
     // POD-05, API-01

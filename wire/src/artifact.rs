@@ -49,7 +49,7 @@ pub struct ArtifactManifest {
 pub enum ArtifactRefusal {
     /// The name cannot be one (`InvalidImageName`).
     InvalidName(String),
-    /// Nothing of that name (`ErrImagePull`).
+    /// Nothing of that name is to be had, neither here nor from its registry (`ErrImagePull`).
     NotFound(String),
     /// It is there, but cannot be made to run on this node: no WebAssembly, an import that nobody offers, a compiler
     /// that gave up (`ErrImagePull`, with this message).

@@ -27,6 +27,12 @@ impl Item {
         postcard::take_from_bytes(&self.body).ok().map(|(element, _newer)| element)
     }
 
+    /// The encoded element.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
     /// About how many bytes it takes on the wire.
     #[must_use]
     pub fn len(&self) -> usize {

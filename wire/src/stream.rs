@@ -4,7 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use coracle_model::{PodUid, SessionNumber};
+use coracle_model::{NodeUsage, PodUid, SessionNumber};
 use serde::{Deserialize, Serialize};
 
 /// Open a stream to a pod.
@@ -109,4 +109,17 @@ pub struct StreamEnd {
     pub id: u64,
     /// Why it ended before its time.
     pub error: Option<String>,
+}
+
+/// What a stream of [`StreamTarget::Usage`] carries after its head.
+#[must_use]
+pub fn encode_usage(usage: &NodeUsage) -> Vec<u8> {
+    // Writing into memory cannot fail: every sequence here has a known length.
+    postcard::to_allocvec(usage).unwrap_or_default()
+}
+
+/// Reads it; `None` when the bytes are something else. What follows the last known field is ignored.
+#[must_use]
+pub fn decode_usage(bytes: &[u8]) -> Option<NodeUsage> {
+    postcard::take_from_bytes(bytes).ok().map(|(usage, _newer)| usage)
 }

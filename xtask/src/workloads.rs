@@ -2,9 +2,10 @@
 //!
 //! Comes in: the guests' sources. Goes out: one `.wasm` a guest and `built/SOURCES`, which records what each was built
 //! from, so that `--check` needs no WebAssembly toolchain while nothing changed. `sources.rs` is the record,
-//! `toolchain.rs` the recipe.
+//! `toolchain.rs` the recipe for what is written in Rust and `text.rs` for what is written in WebAssembly's text form.
 
 mod sources;
+mod text;
 mod toolchain;
 
 use sources::{Entry, Record};
@@ -14,7 +15,7 @@ use std::process::Command;
 
 const USAGE: &str = "usage: cargo xtask workloads [--check]";
 
-/// How a guest becomes a file.
+/// What a crate becomes.
 #[derive(Clone, Copy)]
 enum Kind {
     /// A library of exported functions that `wasm-component-ld` links into a component with no WASI adapter.
@@ -23,11 +24,9 @@ enum Kind {
     Program,
 }
 
-/// One file in `workloads/built`.
+/// A guest that is written in Rust.
 #[derive(Clone, Copy)]
-struct Guest {
-    /// The file's name without its ending.
-    name: &'static str,
+struct Crate {
     /// The package, which is also the folder.
     package: &'static str,
     kind: Kind,
@@ -35,20 +34,61 @@ struct Guest {
     variables: &'static [(&'static str, &'static str)],
 }
 
-const fn guest(name: &'static str, package: &'static str, kind: Kind) -> Guest {
-    Guest { name, package, kind, variables: &[] }
+/// What a guest is written in.
+#[derive(Clone, Copy)]
+enum Source {
+    Rust(Crate),
+    /// WebAssembly's text form, in `text/NAME.wat`: what no compiler would make.
+    Text,
+}
+
+/// One file in `workloads/built`.
+#[derive(Clone, Copy)]
+struct Guest {
+    /// The file's name without its ending.
+    name: &'static str,
+    source: Source,
+}
+
+const fn component(name: &'static str, package: &'static str, version: &'static [(&str, &str)]) -> Guest {
+    Guest { name, source: Source::Rust(Crate { package, kind: Kind::Component, variables: version }) }
+}
+
+const fn program(name: &'static str, package: &'static str) -> Guest {
+    Guest { name, source: Source::Rust(Crate { package, kind: Kind::Program, variables: &[] }) }
+}
+
+const fn text(name: &'static str) -> Guest {
+    Guest { name, source: Source::Text }
 }
 
 const GUESTS: &[Guest] = &[
-    Guest { variables: &[("CORACLE_HELLO_VERSION", "1")], ..guest("hello-1", "hello", Kind::Component) },
-    Guest { variables: &[("CORACLE_HELLO_VERSION", "2")], ..guest("hello-2", "hello", Kind::Component) },
-    guest("sensor-1", "sensor", Kind::Component),
-    guest("job-1", "job", Kind::Program),
-    guest("echo-stdin-eof", "echo-stdin-eof", Kind::Program),
-    guest("stubborn", "stubborn", Kind::Program),
-    guest("spin", "spin", Kind::Program),
-    guest("trap", "trap", Kind::Program),
-    guest("grow", "grow", Kind::Program),
+    component("hello-1", "hello", &[("CORACLE_HELLO_VERSION", "1")]),
+    component("hello-2", "hello", &[("CORACLE_HELLO_VERSION", "2")]),
+    component("sensor-1", "sensor", &[]),
+    program("job-1", "job"),
+    program("files", "files"),
+    program("echo-stdin-eof", "echo-stdin-eof"),
+    program("stubborn", "stubborn"),
+    program("spin", "spin"),
+    program("trap", "trap"),
+    program("grow", "grow"),
+    program("misbehave", "misbehave"),
+    component("bad-handler", "bad-handler", &[]),
+    text("recursion"),
+    text("deep"),
+    text("out-of-bounds"),
+    text("tables"),
+    text("huge-table"),
+    text("huge-memory"),
+    text("start-loop"),
+    text("start-trap"),
+    text("no-entry"),
+    text("no-start"),
+    text("other-world"),
+    text("missing-import"),
+    text("wrong-import"),
+    text("foreign-module"),
 ];
 
 /// Runs the command with the arguments after its name.
@@ -63,13 +103,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
+fn build(folder: &Path, guest: &Guest) -> Result<Vec<u8>, String> {
+    match &guest.source {
+        Source::Rust(parts) => toolchain::build(folder, parts),
+        Source::Text => text::build(folder, guest.name),
+    }
+}
+
 /// Builds every guest and writes the files and the record.
 fn rebuild(folder: &Path) -> Result<(), String> {
     toolchain::ensure()?;
     let mut entries = Vec::new();
     for guest in GUESTS {
         let sources = sources::hash(folder, guest)?;
-        let bytes = toolchain::build(folder, guest)?;
+        let bytes = build(folder, guest)?;
         write(&built_file(folder, guest), &bytes)?;
         println!("workloads: {:<14} {:>7} bytes", guest.name, bytes.len());
         entries.push(Entry { name: guest.name.to_string(), sources, file: sources::sha256(&bytes) });
@@ -94,9 +141,11 @@ fn check(folder: &Path) -> Result<(), String> {
         return Err(format!("{} belongs to no guest; `cargo xtask workloads` removes it", stranger.display()));
     }
     if !outdated.is_empty() {
-        toolchain::ensure()?;
+        if outdated.iter().any(|guest| matches!(guest.source, Source::Rust(_))) {
+            toolchain::ensure()?;
+        }
         for guest in &outdated {
-            let bytes = toolchain::build(folder, guest)?;
+            let bytes = build(folder, guest)?;
             write(&built_file(folder, guest), &bytes)?;
         }
     }

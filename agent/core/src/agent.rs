@@ -95,6 +95,10 @@ impl Agent {
             Input::Runtime(RuntimeEvent::Exited { run, exit }) => {
                 self.lifecycle.handle(self.now, Event::Exited { run, exit });
             }
+            Input::Runtime(RuntimeEvent::MountFailed { run, volume, why }) => {
+                self.lifecycle.handle(self.now, Event::MountFailed { run, volume, why });
+            }
+            Input::Evict { pod, message } => self.lifecycle.handle(self.now, Event::Evicted { pod, message }),
             Input::ArtifactFound { image, digest } => self.pulls.found(&image, digest, moment, &mut self.out),
             Input::ArtifactBegun { artifact, complete, have } => {
                 self.pulls.begun(artifact, complete, &have, moment, &mut self.out);
@@ -409,6 +413,12 @@ impl Agent {
             }
             Deed::Signal { run, grace_ms } => self.out.effect(Effect::Signal { run, grace_ms }),
             Deed::Kill(run) => self.out.effect(Effect::Kill(run)),
+            Deed::Refresh(uid) => {
+                if let Some(pod) = self.lifecycle.pod(uid).cloned() {
+                    self.out.effect(Effect::Refresh(pod));
+                }
+            }
+            Deed::TearDown(uid) => self.out.effect(Effect::TearDown(uid)),
             Deed::StatusChanged(uid) => self.status_changed(uid),
             Deed::Tell(event) => self.out.event(event),
             Deed::Forget(uid) => {

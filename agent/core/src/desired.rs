@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use coracle_model::{Limits, Pod, PodUid};
+use coracle_model::{Limits, Pod, PodUid, VolumeSource};
 use coracle_wire::Item;
 use coracle_wire::down::{Delta, Sync};
 
@@ -181,5 +181,76 @@ fn unfit(pod: &Pod, uid: PodUid, limits: &Limits) -> Option<String> {
     }
     let mut names: Vec<&str> = pod.containers.iter().map(|container| container.name.as_str()).collect();
     names.sort_unstable();
-    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| format!("two containers are called {}", pair[0]))
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    twice.map(|pair| format!("two containers are called {}", pair[0])).or_else(|| unfit_volumes(pod))
+}
+
+/// What a disk could not be asked to hold: a volume's name and its files' paths become paths on it.
+fn unfit_volumes(pod: &Pod) -> Option<String> {
+    for (index, volume) in pod.volumes.iter().enumerate() {
+        let name = &volume.name;
+        if !is_path(name) || name.contains('/') || pod.volumes[..index].iter().any(|other| other.name == *name) {
+            return Some(format!("a volume is called {name:?}"));
+        }
+        if let VolumeSource::Files(files) = &volume.source
+            && let Some(file) = files.iter().find(|file| !is_path(&file.path))
+        {
+            return Some(format!("volume {name} has a file {:?}", file.path));
+        }
+    }
+    for mount in pod.containers.iter().flat_map(|container| &container.mounts) {
+        if !pod.volumes.iter().any(|volume| volume.name == mount.volume) {
+            return Some(format!("there is no volume {:?}", mount.volume));
+        }
+        if !mount.path.starts_with('/') || !(mount.sub_path.is_empty() || is_path(&mount.sub_path)) {
+            return Some(format!("volume {} is mounted at {:?} from {:?}", mount.volume, mount.path, mount.sub_path));
+        }
+    }
+    None
+}
+
+/// Whether this is a path that leads downward, in its shortest form.
+fn is_path(path: &str) -> bool {
+    path.split('/').all(|part| !matches!(part, "" | "." | "..")) && !path.contains('\0') && !path.starts_with("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use coracle_model::{Volume, VolumeFile, VolumeSource};
+
+    use super::*;
+
+    #[test]
+    fn what_could_lead_out_of_a_volume_is_refused_whoever_sends_it() {
+        for (path, fine) in [
+            ("a", true),
+            ("a/..b", true),
+            ("", false),
+            ("/a", false),
+            ("a//b", false),
+            ("./a", false),
+            ("../a", false),
+            ("a/../b", false),
+            ("..data", false),
+            ("a\0", false),
+        ] {
+            assert_eq!(is_path(path), fine, "{path:?}");
+            let file = VolumeFile { path: path.to_string(), bytes: Vec::new(), mode: 0o644 };
+            let volume = Volume { name: "v".to_string(), source: VolumeSource::Files(vec![file]) };
+            let pod = Pod {
+                uid: PodUid(1),
+                namespace: "default".to_string(),
+                name: "p".to_string(),
+                restart_policy: coracle_model::RestartPolicy::Always,
+                termination_grace_ms: 0,
+                containers: Vec::new(),
+                stop: None,
+                volumes: vec![volume],
+            };
+            assert_eq!(unfit_volumes(&pod).is_none(), fine, "{path:?}");
+            let mut named = pod;
+            named.volumes[0] = Volume { name: path.to_string(), source: VolumeSource::Files(Vec::new()) };
+            assert_eq!(unfit_volumes(&named).is_none(), fine && !path.contains('/'), "{path:?}");
+        }
+    }
 }

@@ -48,6 +48,13 @@ pub enum Input {
     Down(Vec<u8>),
     /// The runtime did something.
     Runtime(RuntimeEvent),
+    /// The pod uses more of this node than it may. It ends now and fails (PRI-09).
+    Evict {
+        /// The pod.
+        pod: PodUid,
+        /// What it uses, and what it may use.
+        message: String,
+    },
     /// The answer to [`Effect::FindArtifact`]: the digest of the image, if a checked artifact for that name is on disk.
     ArtifactFound {
         /// As in the effect.
@@ -96,6 +103,15 @@ pub enum RuntimeEvent {
         /// How.
         exit: Exit,
     },
+    /// The run did not begin, because a volume of its pod could not be laid out. It is to be tried again.
+    MountFailed {
+        /// Which run.
+        run: Run,
+        /// Which volume.
+        volume: String,
+        /// Why.
+        why: String,
+    },
 }
 
 /// Something is to be done outside.
@@ -116,7 +132,7 @@ pub enum Effect {
     /// stops every guest and exits with an error that says this.
     Quit(String),
 
-    /// Start this run. The container is part of the pod.
+    /// Lay out the pod's volumes and start this run. The container is part of the pod.
     Start {
         /// Which.
         run: Run,
@@ -134,6 +150,10 @@ pub enum Effect {
     },
     /// End the run now.
     Kill(Run),
+    /// The files of this pod's volumes changed: show them to its containers, in one step for each volume.
+    Refresh(Pod),
+    /// Every container of this pod has ended for good: free its volumes.
+    TearDown(PodUid),
     /// Free logs and directories of this pod.
     Forget(PodUid),
 

@@ -24,8 +24,10 @@ use crate::interface::Effect;
 use crate::outbox::{Moment, Outbox, shorten};
 
 mod fetch;
+mod pace;
 
 use fetch::{Fetch, Verdict};
+use pace::Pace;
 
 /// A controller that is busy is asked again after this many milliseconds.
 const BUSY_MS: u64 = 2_000;
@@ -86,6 +88,7 @@ pub(crate) struct Pulls {
     /// Those under way, at most [`Limits::pulls`].
     active: BTreeSet<String>,
     queue: VecDeque<String>,
+    pace: Pace,
     limits: Limits,
     target: String,
     engine: String,
@@ -98,6 +101,7 @@ impl Pulls {
             by_run: BTreeMap::new(),
             active: BTreeSet::new(),
             queue: VecDeque::new(),
+            pace: Pace::new(&limits),
             limits,
             target: facts.target.clone(),
             engine: facts.engine.clone(),
@@ -292,6 +296,7 @@ impl Pulls {
         if self.drop_unwanted(image) {
             return self.advance(moment, out);
         }
+        let room = self.pace.allowed().saturating_sub(self.on_their_way());
         let Some(pull) = self.pulls.get_mut(image) else { return };
         let Step::Fetching(fetch) = &mut pull.step else { return };
         if fetch.is_whole() {
@@ -301,9 +306,27 @@ impl Pulls {
             return;
         }
         let Some(session) = moment.session else { return };
-        let blocks = fetch.next(self.limits.blocks_in_flight);
+        let blocks = fetch.next(self.limits.blocks_in_flight, room, moment.now);
         if !blocks.is_empty() {
             out.up(&Up::Blocks(BlockRequest { session, artifact: fetch.manifest.artifact, blocks }));
+        }
+    }
+
+    /// Blocks on their way, of all pulls.
+    fn on_their_way(&self) -> usize {
+        let pulls = self.active.iter().filter_map(|image| self.pulls.get(image));
+        pulls.map(|pull| if let Step::Fetching(fetch) = &pull.step { fetch.on_their_way() } else { 0 }).sum()
+    }
+
+    /// Gives the room that a block or a whole pull has left to those that have something to fetch.
+    fn fetch_others(&mut self, moment: Moment, out: &mut Outbox) {
+        for image in self.active.iter().cloned().collect::<Vec<String>>() {
+            if self.on_their_way() >= self.pace.allowed() {
+                return;
+            }
+            if matches!(self.pulls.get(&image).map(|pull| &pull.step), Some(Step::Fetching(_))) {
+                self.fetch(&image, moment, out);
+            }
         }
     }
 
@@ -314,16 +337,21 @@ impl Pulls {
         let Step::Fetching(fetch) = &mut pull.step else { return };
         match fetch.judge(&block, moment.now) {
             Verdict::Unasked => {}
-            Verdict::Gone => pull.step = Step::Asking { again_at: moment.now + GONE_MS, tries: 1 },
+            Verdict::Gone => {
+                pull.step = Step::Asking { again_at: moment.now + GONE_MS, tries: 1 };
+                self.fetch_others(moment, out);
+            }
             Verdict::Damaged(times) if times > MOST_DAMAGED => {
                 let why = format!("block {} of the artifact came damaged {times} times", block.index);
                 self.fail(&image, &ImageFailure::Pull(why), moment, out);
             }
             Verdict::Damaged(_) => self.fetch(&image, moment, out),
-            Verdict::Good => {
+            Verdict::Good(took_ms) => {
+                self.pace.arrived(took_ms);
                 let Block { artifact, index, bytes } = block;
                 out.effect(Effect::WriteBlock { artifact, index, bytes });
                 self.fetch(&image, moment, out);
+                self.fetch_others(moment, out);
             }
         }
     }
@@ -365,6 +393,7 @@ impl Pulls {
             out.verdict(Event::Image { run, result: result.clone() });
         }
         self.advance(moment, out);
+        self.fetch_others(moment, out);
     }
 
     fn remove(&mut self, image: &str) -> Option<Pull> {
@@ -440,6 +469,9 @@ impl Pulls {
                     }
                 }
                 Step::Fetching(fetch) if fetch.again_at <= moment.now => {
+                    if fetch.on_their_way() > 0 {
+                        self.pace.slow_down();
+                    }
                     fetch.lose_patience(moment.now);
                     self.fetch(&image, moment, out);
                 }

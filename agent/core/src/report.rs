@@ -20,6 +20,9 @@ use crate::outbox::Outbox;
 pub(crate) const GATHER_MS: u64 = 10;
 /// Reports that may wait for an acknowledgement; while so many do, news gathers.
 const WINDOW: usize = 16;
+/// How often the wait for an acknowledgement doubles, while none comes: up to 40 s. Over a thin link a report may take
+/// longer than the first wait to travel, and saying it again ever more would fill the link for good.
+const MOST_DOUBLINGS: u32 = 3;
 /// The bytes of events in one report.
 const EVENT_BYTES: usize = 64 * 1024;
 
@@ -48,6 +51,8 @@ pub(crate) struct Reports {
     advanced: bool,
     sequence: u64,
     sent: VecDeque<Sent>,
+    /// How often in a row reports were said again because none was acknowledged.
+    resends: u32,
     /// When the next report is to go.
     due_at: Option<Millis>,
     last_at: Option<Millis>,
@@ -64,6 +69,7 @@ impl Reports {
             advanced: false,
             sequence: 0,
             sent: VecDeque::new(),
+            resends: 0,
             due_at: None,
             last_at: None,
         }
@@ -105,6 +111,7 @@ impl Reports {
     pub(crate) fn begin_session(&mut self, pods: impl Iterator<Item = PodUid>, now: Millis) {
         self.sequence = 0;
         self.sent.clear();
+        self.resends = 0;
         self.told.clear();
         self.changed.extend(pods);
         self.refusals = true;
@@ -116,6 +123,7 @@ impl Reports {
     pub(crate) fn acknowledged(&mut self, sequence: u64, now: Millis) {
         let was_full = self.sent.len() >= WINDOW;
         self.sent.retain(|sent| sent.sequence != sequence);
+        self.resends = 0;
         if was_full && self.has_news() {
             self.wait_until(now);
         }
@@ -123,9 +131,10 @@ impl Reports {
 
     /// Takes back what was not acknowledged in time; it goes out again with what is true now.
     pub(crate) fn tick(&mut self, now: Millis) {
-        if self.sent.front().is_none_or(|sent| sent.at + RESEND_MS > now) {
+        if self.resend_at().is_none_or(|at| at > now) {
             return;
         }
+        self.resends = self.resends.saturating_add(1);
         for sent in self.sent.drain(..) {
             self.changed.extend(sent.pods);
             self.refusals |= sent.refusals;
@@ -135,9 +144,13 @@ impl Reports {
 
     /// When [`Reports::tick`] or [`Reports::flush`] has something to do.
     pub(crate) fn wake_at(&self) -> Option<Millis> {
-        let resend_at = self.sent.front().map(|sent| sent.at + RESEND_MS);
         let due_at = self.due_at.filter(|_| self.sent.len() < WINDOW).map(|at| self.no_sooner(at));
-        resend_at.into_iter().chain(due_at).min()
+        self.resend_at().into_iter().chain(due_at).min()
+    }
+
+    fn resend_at(&self) -> Option<Millis> {
+        let wait = RESEND_MS << self.resends.min(MOST_DOUBLINGS);
+        self.sent.front().map(|sent| sent.at + wait)
     }
 
     /// Sends what there is, if it is time. Call it when nothing else is to be done.

@@ -5,8 +5,9 @@ use coracle_model::{Millis, SessionNumber};
 
 /// How long a birth waits for its welcome before it is repeated; doubles with every try.
 const FIRST_WAIT_MS: u64 = 500;
-/// The longest such wait.
-const LONGEST_WAIT_MS: u64 = 60_000;
+/// The longest such wait: with its jitter below the time that a lease lasts, so that a controller which comes back hears
+/// everybody before it gives anybody up.
+const LONGEST_WAIT_MS: u64 = 20_000;
 /// A lease is not renewed more often than this, whatever the controller says.
 const SHORTEST_RENEWAL_MS: u64 = 100;
 
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    /// 5 s, 10 s, 20 s … 60 s, each up to a quarter more, so that a fleet that lost its controller does not speak as
+    /// 0.5 s, 1 s, 2 s … 20 s, each up to a quarter more, so that a fleet that lost its controller does not speak as
     /// one.
     fn wait(&self, number: SessionNumber, tries: u32) -> u64 {
         let wait = FIRST_WAIT_MS.saturating_mul(1 << tries.min(8)).min(LONGEST_WAIT_MS);

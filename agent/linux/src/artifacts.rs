@@ -2,8 +2,13 @@
 //!
 //! An artifact has its name only when its signature, size, digest, target and engine were found right. A part is a file
 //! of the whole length with holes; which blocks of it are good is found by their digests, so nothing is noted beside it.
+//!
+//! There is a bound on the room that all of them take. Beyond it those go that were used least lately, but never one that
+//! runs, nor one that a pod of the desired set names: the controller may be out of sight when it is to start again.
 
-use std::collections::BTreeMap;
+mod uses;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -16,10 +21,15 @@ use coracle_wire::artifact::ArtifactManifest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use self::uses::Uses;
 use crate::disk::{DiskError, read_sealed, sync_directory, write_sealed};
 
-/// Artifacts kept beyond those that a name or a run needs.
+/// Artifacts kept beyond those that the desired set or a run needs.
 const MAX_ARTIFACTS: usize = 128;
+/// The room for all of them, in bytes; less on a small disk.
+const MOST_BYTES: u64 = 1 << 30;
+/// The part of the disk that they may take, as its divisor.
+const PART_OF_DISK: u64 = 10;
 /// Interrupted pulls kept to be resumed.
 const MAX_PARTIALS: usize = 16;
 
@@ -42,7 +52,7 @@ pub enum ArtifactError {
     #[error("it is not being pulled")]
     Unknown,
     /// A file could not be written.
-    #[error("cannot write it: {0}")]
+    #[error("the disk of this node does not take it: {0}")]
     Write(#[from] io::Error),
     /// A file of the cache could not be written.
     #[error(transparent)]
@@ -113,17 +123,36 @@ pub struct Artifacts {
     whole: PathBuf,
     partial: PathBuf,
     records: BTreeMap<Digest, Record>,
+    /// Other images of which the same machine code is made, by the artifact. After a restart their names mean the image
+    /// of the record.
+    same: BTreeMap<Digest, Digest>,
+    uses: Uses,
+    most_bytes: u64,
+    /// The image names of the desired set.
+    wanted: BTreeSet<String>,
     pulls: BTreeMap<Digest, ArtifactManifest>,
     /// Counts what was named, so that of two claims to one name the later holds.
     order: u64,
 }
 
 impl Artifacts {
-    /// Reads what is known; no artifact is read as a whole.
+    /// Reads what is known; no artifact is read as a whole. There is room for 1 GiB, or a tenth of the disk if that is
+    /// less.
     ///
     /// # Errors
     /// When the directories cannot be made or read.
     pub fn open(data_dir: &Path) -> Result<Self, DiskError> {
+        let disk = rustix::fs::statvfs(data_dir).map(|disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+        // At least one must find room, and where the system does not say, there is some.
+        let part = disk.map_or(MOST_BYTES, |bytes| bytes / PART_OF_DISK).max(MAX_ARTIFACT_BYTES as u64);
+        Self::open_with_room(data_dir, part.min(MOST_BYTES))
+    }
+
+    /// As [`Self::open`], with room for so many bytes.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with_room(data_dir: &Path, most_bytes: u64) -> Result<Self, DiskError> {
         let (whole, partial) = (data_dir.join("artifacts"), data_dir.join("partial"));
         for path in [&whole, &partial] {
             fs::create_dir_all(path).map_err(|source| DiskError::Io {
@@ -132,7 +161,17 @@ impl Artifacts {
                 source,
             })?;
         }
-        let mut cache = Self { whole, partial, records: BTreeMap::new(), pulls: BTreeMap::new(), order: 0 };
+        let mut cache = Self {
+            uses: Uses::open(whole.join("uses"))?,
+            whole,
+            partial,
+            records: BTreeMap::new(),
+            same: BTreeMap::new(),
+            most_bytes,
+            wanted: BTreeSet::new(),
+            pulls: BTreeMap::new(),
+            order: 0,
+        };
         let entries = fs::read_dir(&cache.whole);
         let entries = entries.map_err(|source| DiskError::Io { action: "read", path: cache.whole.clone(), source })?;
         for path in entries.flatten().map(|entry| entry.path()) {
@@ -174,11 +213,19 @@ impl Artifacts {
         self.is_usable(record, key?).then_some(record.image)
     }
 
-    /// The artifact of an image.
+    /// The names of images that the desired set has now.
+    pub fn want(&mut self, names: impl IntoIterator<Item = String>) {
+        self.wanted = names.into_iter().collect();
+    }
+
+    /// The artifact of an image, which is to be used now.
     #[must_use]
-    pub fn of_image(&self, image: Digest) -> Option<Stored> {
-        let fits = |record: &&Record| record.image == image && record.engine == coracle_engine::fingerprint();
-        let record = self.records.values().find(fits)?;
+    pub fn of_image(&mut self, image: Digest) -> Option<Stored> {
+        let is_current = |record: &&Record| record.engine == coracle_engine::fingerprint();
+        let same = self.same.get(&image).and_then(|artifact| self.records.get(artifact));
+        let mut own = self.records.values().filter(|record| record.image == image);
+        let record = own.find(is_current).or_else(|| same.filter(is_current))?;
+        self.uses.touch(record.artifact);
         Some(Stored {
             statement: record.statement(),
             signature: record.signature.clone(),
@@ -199,7 +246,10 @@ impl Artifacts {
         let key = key.ok_or(ArtifactError::NotPinned)?;
         check(&manifest, key)?;
         let artifact = manifest.artifact;
-        if self.records.get(&artifact).is_some_and(|record| self.is_usable(record, key)) {
+        if let Some(record) = self.records.get(&artifact).filter(|record| self.is_usable(record, key)) {
+            if record.image != manifest.image {
+                self.same.insert(manifest.image, artifact);
+            }
             self.name(name, artifact)?;
             return Ok(Begun { complete: true, have: Vec::new() });
         }
@@ -255,6 +305,7 @@ impl Artifacts {
         let ArtifactManifest { image, size, target, engine, signature, .. } = manifest;
         let record = Record { image, artifact, size, target, engine, signature, names: Vec::new() };
         self.records.insert(artifact, record);
+        self.uses.touch(artifact);
         self.name(name, artifact)
     }
 
@@ -285,25 +336,39 @@ impl Artifacts {
     /// Throws an artifact away, because it turned out to be damaged.
     pub fn discard(&mut self, artifact: Digest) {
         self.records.remove(&artifact);
+        self.uses.remove(artifact);
         let removed = fs::remove_file(self.record_path(artifact)).and(fs::remove_file(self.code_path(artifact)));
         if let Err(error) = removed {
             tracing::warn!(%artifact, %error, "failed to remove an artifact");
         }
     }
 
-    /// Throws away what neither a name nor a run needs, and the oldest beyond the bound.
+    /// Throws away what no name means any more, and beyond the bounds what was used least lately; nothing that runs, or
+    /// that the desired set names.
     pub fn sweep(&mut self, is_running: impl Fn(Digest) -> bool) {
-        let mut idle: Vec<(u64, Digest)> = Vec::new();
-        for record in self.records.values().filter(|record| !is_running(record.image)) {
-            idle.push((record.names.iter().map(|(_, order)| *order).max().unwrap_or(0), record.artifact));
-        }
-        idle.sort_unstable();
-        let surplus = idle.len().saturating_sub(MAX_ARTIFACTS);
-        for (index, (order, artifact)) in idle.into_iter().enumerate() {
-            if order == 0 || index < surplus {
-                self.discard(artifact);
+        let is_wanted = |record: &Record| record.names.iter().any(|(name, _)| self.wanted.contains(name));
+        let is_same = |(image, artifact): (&Digest, &Digest)| is_running(*image).then_some(*artifact);
+        let same: BTreeSet<Digest> = self.same.iter().filter_map(is_same).collect();
+        let runs = |record: &Record| is_running(record.image) || same.contains(&record.artifact);
+        let is_idle = |record: &&Record| !runs(record) && !is_wanted(record);
+        let mut idle: Vec<_> = self.records.values().filter(is_idle).collect();
+        // What has no name goes first, and in any case.
+        idle.sort_by_key(|record| (!record.names.is_empty(), self.uses.rank(record.artifact), record.artifact));
+        let mut total: u64 = self.records.values().map(|record| record.size).sum();
+        let mut left = idle.len();
+        let mut gone = Vec::new();
+        for record in idle {
+            if !record.names.is_empty() && total <= self.most_bytes && left <= MAX_ARTIFACTS {
+                break;
             }
+            total -= record.size;
+            left -= 1;
+            gone.push(record.artifact);
         }
+        for artifact in gone {
+            self.discard(artifact);
+        }
+        self.same.retain(|_, artifact| self.records.contains_key(artifact));
     }
 
     fn drop_old_partials(&self, keep: &Path) {

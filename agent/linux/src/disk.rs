@@ -1,11 +1,14 @@
 //! The data directory: who this agent is and what it was told to run. Every write is a new file, synced, then renamed
 //! over the old one, so that a power cut at any moment leaves one or the other.
+//!
+//! A reserve of real bytes lies beside them. On a full disk it gives way to what must be remembered.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+
+mod numbers;
 
 use coracle_agent_core::Remembered;
 use coracle_model::{ClusterId, InstanceId, Pod, PodStatus, SessionNumber};
@@ -13,9 +16,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use self::numbers::Numbers;
+
 /// The format of sealed files.
 const SEAL: &[u8; 8] = b"coracle1";
 const SEAL_BYTES: usize = SEAL.len() + 32;
+/// What is kept for a full disk: the memory of some hundred pods.
+const RESERVE_BYTES: usize = 256 * 1024;
+/// The reserve is made again when so much is free.
+const RESERVE_AGAIN_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +55,15 @@ impl DiskError {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
+
+    fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
 }
 
 /// What the disk remembers of the core, as it is stored.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Memory {
     pinned: Option<(ClusterId, [u8; 32])>,
     sequence: u64,
@@ -57,12 +71,22 @@ struct Memory {
     finished: Vec<PodStatus>,
 }
 
+/// The same, to be written.
+#[derive(Serialize)]
+struct MemoryRef<'a> {
+    pinned: &'a Option<(ClusterId, [u8; 32])>,
+    sequence: u64,
+    pods: &'a [Pod],
+    finished: &'a [PodStatus],
+}
+
 /// An open data directory, locked for as long as this lives.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
     _lock: File,
-    session: SessionNumber,
+    numbers: Numbers,
+    has_reserve: bool,
 }
 
 impl DataDir {
@@ -84,9 +108,9 @@ impl DataDir {
             Err(TryLockError::WouldBlock) => return Err(DiskError::Locked { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(DiskError::of("lock", &lock_path)(source)),
         }
-        let mut directory = Self { path: path.to_owned(), _lock: lock, session: SessionNumber::default() };
-        directory.session = directory.read_session()?;
-        Ok(directory)
+        let numbers = Numbers::open(path.join("session"))?;
+        let has_reserve = fs::metadata(path.join("reserve")).is_ok_and(|file| file.len() == RESERVE_BYTES as u64);
+        Ok(Self { path: path.to_owned(), _lock: lock, numbers, has_reserve })
     }
 
     /// The directory itself.
@@ -117,33 +141,10 @@ impl DataDir {
         Ok(instance)
     }
 
-    fn read_session(&self) -> Result<SessionNumber, DiskError> {
-        let path = self.path.join("session");
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
-                if let Some(number) = number {
-                    return Ok(SessionNumber(number));
-                }
-                set_aside(&path, "no session number");
-                // It must never go back. Nobody has connected once a second since 1970.
-                let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                Ok(SessionNumber(seconds.map_or(u64::from(u32::MAX), |time| time.as_secs())))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SessionNumber::default()),
-            Err(error) => Err(DiskError::of("read", &path)(error)),
-        }
-    }
-
-    /// Counts up, on the disk first: the Last Will of the next connection carries the number.
-    ///
-    /// # Errors
-    /// When the disk does not take it; the number is not used then.
-    pub fn next_session(&mut self) -> Result<SessionNumber, DiskError> {
-        let next = self.session.next();
-        write_atomically(&self.path.join("session"), format!("{next}\n").as_bytes())?;
-        self.session = next;
-        Ok(next)
+    /// The number of the next session, counted on the disk first: its Last Will carries it. An error that goes with it
+    /// says that the disk did not take it; the number is one that no restart comes to all the same.
+    pub fn next_session(&mut self) -> (SessionNumber, Option<DiskError>) {
+        self.numbers.next()
     }
 
     /// What the core asked to have remembered; nothing at first use. A file that is not whole is set aside as
@@ -161,14 +162,44 @@ impl DataDir {
         }))
     }
 
-    /// Writes it.
+    /// Writes it, on a full disk with the room of the reserve.
     ///
     /// # Errors
     /// When the disk does not take it; the former content is then still there.
-    pub fn remember(&self, remembered: Remembered) -> Result<(), DiskError> {
+    pub fn remember(&mut self, remembered: &Remembered) -> Result<(), DiskError> {
         let Remembered { pinned, sequence, pods, finished } = remembered;
-        write_sealed(&self.path.join("remembered"), &Memory { pinned, sequence, pods, finished })
+        let memory = MemoryRef { pinned, sequence: *sequence, pods, finished };
+        let path = self.path.join("remembered");
+        match write_sealed(&path, &memory) {
+            Err(error) if error.is_full() && self.give_way() => write_sealed(&path, &memory)?,
+            other => other?,
+        }
+        self.reserve();
+        Ok(())
     }
+
+    /// Gives up the reserve; whether there was one.
+    fn give_way(&mut self) -> bool {
+        self.has_reserve = false;
+        fs::remove_file(self.path.join("reserve")).is_ok()
+    }
+
+    /// Makes the reserve when there is none and plenty of room: real bytes, since holes reserve nothing.
+    fn reserve(&mut self) {
+        if self.has_reserve || free_bytes(&self.path).is_none_or(|free| free < RESERVE_AGAIN_BYTES) {
+            return;
+        }
+        let bytes: Vec<u8> = (0..RESERVE_BYTES).map(|index| (index % 251) as u8).collect();
+        match write_atomically(&self.path.join("reserve"), &bytes) {
+            Ok(()) => self.has_reserve = true,
+            Err(error) => tracing::debug!(%error, "failed to reserve room on the disk"),
+        }
+    }
+}
+
+/// What this user may still write on the disk of a directory; nothing if the system does not say.
+fn free_bytes(directory: &Path) -> Option<u64> {
+    rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Writes a value with a checksum, atomically.
@@ -219,10 +250,14 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), DiskErro
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&new, path)?;
-        sync_directory(path)
+        fs::rename(&new, path)
     };
-    write().map_err(DiskError::of("write", path))
+    if let Err(error) = write() {
+        // On a full disk half a file would only take what little is left.
+        let _ = fs::remove_file(&new);
+        return Err(DiskError::of("write", path)(error));
+    }
+    sync_directory(path).map_err(DiskError::of("write", path))
 }
 
 /// Makes a rename, or a removal, in the directory of `path` last through a power cut.
@@ -265,9 +300,9 @@ mod tests {
     #[test]
     fn an_agent_that_starts_again_is_the_same_and_knows_its_pods() {
         let directory = directory();
-        let first = open(directory.path());
+        let mut first = open(directory.path());
         let instance = first.instance().unwrap_or_else(|error| panic!("{error}"));
-        first.remember(remembered()).unwrap_or_else(|error| panic!("{error}"));
+        first.remember(&remembered()).unwrap_or_else(|error| panic!("{error}"));
         drop(first);
         let second = open(directory.path());
         assert_eq!(second.instance().ok(), Some(instance));
@@ -281,25 +316,10 @@ mod tests {
     }
 
     #[test]
-    fn session_numbers_never_go_back() {
-        let directory = directory();
-        let mut first = open(directory.path());
-        assert_eq!(first.next_session().ok(), Some(SessionNumber(1)));
-        assert_eq!(first.next_session().ok(), Some(SessionNumber(2)));
-        drop(first);
-        let mut second = open(directory.path());
-        assert_eq!(second.next_session().ok(), Some(SessionNumber(3)));
-        drop(second);
-        fs::write(directory.path().join("session"), b"\xff?").unwrap_or_else(|error| panic!("{error}"));
-        let third = open(directory.path()).next_session().unwrap_or_default();
-        assert!(third > SessionNumber(3), "{third}");
-    }
-
-    #[test]
     fn a_file_that_is_not_whole_is_set_aside() {
         let directory = directory();
-        let data = open(directory.path());
-        data.remember(remembered()).unwrap_or_else(|error| panic!("{error}"));
+        let mut data = open(directory.path());
+        data.remember(&remembered()).unwrap_or_else(|error| panic!("{error}"));
         let path = directory.path().join("remembered");
         let whole = fs::read(&path).unwrap_or_default();
         for length in 0..whole.len() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use coracle_agent_core::{Agent, Effect, Identity, Input, Remembered, RuntimeEvent};
 use coracle_lifecycle::Run;
-use coracle_model::{Digest, Limits, Millis, Pod};
+use coracle_model::{Digest, Limits, Millis, Pod, PodUid};
 use tokio::sync::mpsc;
 
 use crate::artifacts::{ArtifactError, Artifacts};
@@ -14,6 +14,7 @@ use crate::logs::Logs;
 use crate::runtime::{Report, Runtime, Start};
 use crate::streams::Streams;
 use crate::uplink::{News, Uplink, chain};
+use crate::volumes::{MountError, Surveyor, Turn, Verdict, Volumes};
 
 /// What guests may report before the driver has read it; they wait then.
 const MAX_REPORTS: usize = 1024;
@@ -23,6 +24,8 @@ const MAX_STREAM_INPUTS: usize = 64;
 const STOP_GRACE_MS: u64 = 2000;
 /// More than the core ever waits with a write, in milliseconds.
 const WRITES_WAIT_MS: u64 = 5000;
+/// How soon what the disk did not take is written again.
+const WRITE_AGAIN: Duration = Duration::from_secs(10);
 /// For killed guests to be gone.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 
@@ -35,6 +38,8 @@ pub(crate) struct Driver {
     agent: Agent,
     disk: DataDir,
     artifacts: Artifacts,
+    volumes: Volumes,
+    surveyor: Surveyor,
     logs: Arc<Logs>,
     runtime: Runtime,
     reports: mpsc::Receiver<Report>,
@@ -42,6 +47,8 @@ pub(crate) struct Driver {
     stream_inputs: mpsc::Receiver<Input>,
     uplink: Uplink,
     artifact_key: Option<[u8; 32]>,
+    /// What the disk did not take, and when it is tried again.
+    unwritten: Option<(Remembered, Instant)>,
     started: Instant,
 }
 
@@ -58,18 +65,25 @@ impl Driver {
         let logs = Logs::new(&limits);
         let (report, reports) = mpsc::channel(MAX_REPORTS);
         let (stream_input, stream_inputs) = mpsc::channel(MAX_STREAM_INPUTS);
+        let allocatable_bytes = identity.facts.allocatable.memory_bytes;
         let artifact_key = remembered.pinned.map(|(_, key)| key);
+        let mut artifacts = artifacts;
+        artifacts.want(images_of(&remembered));
+        let volumes = Volumes::remembered(disk.path(), identity.instance, &remembered);
         Self {
             agent: Agent::new(identity, limits, remembered, Millis::ZERO),
             disk,
             artifacts,
-            runtime: Runtime::new(report),
+            volumes,
+            surveyor: Surveyor::default(),
+            runtime: Runtime::new(report, allocatable_bytes),
             reports,
             streams: Streams::new(stream_input, Arc::clone(&logs), &limits),
             stream_inputs,
             logs,
             uplink,
             artifact_key,
+            unwritten: None,
             started: Instant::now(),
         }
     }
@@ -83,7 +97,9 @@ impl Driver {
         tokio::pin!(stop);
         let mut outcome = self.feed(Input::Tick).await;
         while outcome.is_ok() {
+            self.write_again();
             let wake = self.agent.wake_at().map(|at| self.started + Duration::from_millis(at.0));
+            let wake = wake.into_iter().chain(self.unwritten.as_ref().map(|(_, at)| *at)).min();
             let sleep = async {
                 match wake {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -98,6 +114,7 @@ impl Driver {
                 Some(report) = self.reports.recv() => self.report(report).await,
                 news = self.uplink.next() => self.news(news).await,
                 () = sleep => self.feed(Input::Tick).await,
+                turn = self.surveyor.next() => self.survey(turn).await,
                 Some(input) = async { room.await; stream_inputs.recv().await } => {
                     if let Input::StreamEnd(end) = &input {
                         self.streams.ended(end.id);
@@ -113,13 +130,11 @@ impl Driver {
     async fn news(&mut self, news: News) -> Result<(), Refused> {
         match news {
             News::WantsNumber => {
-                match self.disk.next_session() {
-                    Ok(number) => self.uplink.connect(number),
-                    Err(error) => {
-                        tracing::error!(error = chain(&error), "failed to count the next session");
-                        self.uplink.postpone();
-                    }
+                let (number, refused) = self.disk.next_session();
+                if let Some(error) = refused {
+                    tracing::error!(error = chain(&error), session = %number, "failed to count the next session on the disk");
                 }
+                self.uplink.connect(number);
                 Ok(())
             }
             News::Up(number) => self.feed(Input::Connected(number)).await,
@@ -180,15 +195,23 @@ impl Driver {
             Effect::Reconnect => return Ok(self.reconnect()),
             Effect::Remember(remembered) => self.remember(remembered),
             Effect::Quit(reason) => return Err(Refused(reason)),
-            Effect::Start { run, pod, image } => self.start(run, &pod, image).await,
+            Effect::Start { run, pod, image } => return Ok(self.start(run, &pod, image).await),
+            Effect::Refresh(pod) => {
+                self.volumes.refresh(&pod);
+                self.surveyor.arm(self.volumes.wants_survey());
+            }
+            Effect::TearDown(pod) => self.tear_down(pod),
             Effect::Signal { run, grace_ms } => self.runtime.signal(&run, grace_ms),
             Effect::Kill(run) => self.runtime.kill(&run).await,
-            Effect::Forget(pod) => self.logs.forget(pod),
+            Effect::Forget(pod) => {
+                self.logs.forget(pod);
+                self.tear_down(pod);
+            }
             Effect::FindArtifact { .. }
             | Effect::BeginArtifact { .. }
             | Effect::WriteBlock { .. }
             | Effect::FinishArtifact { .. } => return Ok(self.artifact(effect)),
-            Effect::StreamOpen(open) => self.streams.open(open, &self.runtime),
+            Effect::StreamOpen(open) => self.streams.open(open, &self.runtime, self.now()),
             Effect::StreamData(data) => self.streams.data(data),
             Effect::StreamCredit(credit) => self.streams.credit(credit),
             Effect::StreamEnd(end) => self.streams.end(&end),
@@ -198,8 +221,27 @@ impl Driver {
 
     fn remember(&mut self, remembered: Remembered) {
         self.artifact_key = remembered.pinned.map(|(_, key)| key);
-        if let Err(error) = self.disk.remember(remembered) {
-            tracing::error!(error = chain(&error), "failed to remember the desired set");
+        self.artifacts.want(images_of(&remembered));
+        match self.disk.remember(&remembered) {
+            Ok(()) => {
+                if self.unwritten.take().is_some() {
+                    tracing::info!("the disk takes the desired set again");
+                }
+            }
+            Err(error) => {
+                // Pods go on; a restart before the disk takes it would begin with what it took last.
+                tracing::error!(error = chain(&error), "failed to remember the desired set; trying again");
+                self.unwritten = Some((remembered, Instant::now() + WRITE_AGAIN));
+            }
+        }
+    }
+
+    /// What the disk did not take is still to be remembered.
+    fn write_again(&mut self) {
+        if self.unwritten.as_ref().is_some_and(|(_, at)| *at <= Instant::now())
+            && let Some((remembered, _)) = self.unwritten.clone()
+        {
+            self.remember(remembered);
         }
     }
 
@@ -210,15 +252,48 @@ impl Driver {
         was_up.then_some(Input::Disconnected)
     }
 
-    async fn start(&mut self, run: Run, pod: &Pod, image: Digest) {
+    async fn start(&mut self, run: Run, pod: &Pod, image: Digest) -> Option<Input> {
         let Some(container) = pod.containers.iter().find(|container| container.name == run.container) else {
             // The core makes runs from the very pod that it passes along.
             tracing::error!(pod = %pod.uid, container = run.container, "a run without its container");
-            return;
+            return None;
         };
+        let preopens = match self.volumes.lay_out(pod, container) {
+            Ok(preopens) => preopens,
+            Err(MountError { volume, why }) => {
+                return Some(Input::Runtime(RuntimeEvent::MountFailed { run, volume, why }));
+            }
+        };
+        self.surveyor.arm(self.volumes.wants_survey());
         let artifact = self.artifacts.of_image(image).zip(self.artifact_key);
         let output = self.logs.begin(pod.uid, &run.container);
-        self.runtime.start(Start { run, pod, container, image, artifact, output }).await;
+        self.runtime.start(Start { run, pod, container, image, artifact, output, preopens }).await;
+        None
+    }
+
+    /// Removing many files takes a while, so that is done elsewhere.
+    fn tear_down(&mut self, pod: PodUid) {
+        if let Some(rubbish) = self.volumes.tear_down(pod) {
+            tokio::task::spawn_blocking(|| rubbish.remove());
+        }
+        self.surveyor.arm(self.volumes.wants_survey());
+    }
+
+    /// Looks what pods have written, and ends those that wrote more than they may (PRI-09).
+    async fn survey(&mut self, turn: Turn) -> Result<(), Refused> {
+        match turn {
+            Turn::Due => {
+                self.volumes.catch_up();
+                self.surveyor.begin(self.volumes.subjects());
+            }
+            Turn::Over(verdicts) => {
+                self.surveyor.arm(self.volumes.wants_survey());
+                for Verdict { pod, message } in verdicts {
+                    self.feed(Input::Evict { pod, message }).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn artifact(&mut self, effect: Effect) -> Option<Input> {
@@ -259,6 +334,7 @@ impl Driver {
         self.runtime.kill_all();
         self.wait_for_guests(KILL_WAIT).await;
         self.streams.clear();
+        self.volumes.close();
         self.uplink.close().await;
     }
 
@@ -272,6 +348,9 @@ impl Driver {
                 self.remember(remembered);
             }
         }
+        if let Some((remembered, _)) = self.unwritten.clone() {
+            self.remember(remembered);
+        }
     }
 
     async fn wait_for_guests(&mut self, longest: Duration) {
@@ -284,4 +363,9 @@ impl Driver {
             }
         }
     }
+}
+
+/// The images that the desired set names.
+fn images_of(remembered: &Remembered) -> impl Iterator<Item = String> {
+    remembered.pods.iter().flat_map(|pod| &pod.containers).map(|container| container.image.clone())
 }

@@ -1,9 +1,12 @@
 //! What this node is, as a birth says it (EDGE-01): read once, from what Linux shows every process.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 
 use coracle_model::{BootId, NodeFacts, PodUid, ResourceAmounts};
+
+use crate::runtime;
 
 /// `status.capacity.pods`: guests are small, so there may be many more than a kubelet's 110.
 const MAX_PODS: u32 = 1000;
@@ -11,17 +14,19 @@ const MAX_PODS: u32 = 1000;
 const RESERVED_MEMORY_BYTES: u64 = 100 * 1024 * 1024;
 /// Kept from pods of each node's processor time.
 const RESERVED_CPU_MILLIS: u64 = 50;
+/// Kept from pods of the disk, for artifacts and for the agent's own files: this, or an eighth if that is less.
+const RESERVED_STORAGE_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// The facts of this machine.
+/// The facts of this machine, and of the disk that `data_dir` is on.
 #[must_use]
-pub fn read(zone: String, labels: Vec<(String, String)>) -> NodeFacts {
+pub fn read(zone: String, labels: Vec<(String, String)>, data_dir: &Path) -> NodeFacts {
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
-    let memory_bytes = memory_total(&text("/proc/meminfo"));
-    let capacity = ResourceAmounts { cpu_millis: cores * 1000, memory_bytes, storage_bytes: 0 };
+    let memory_bytes = memory_total(&text("/proc/meminfo")).min(cgroup_limit(&text("/proc/self/cgroup")));
+    let capacity = ResourceAmounts { cpu_millis: cores * 1000, memory_bytes, storage_bytes: disk_total(data_dir) };
     let allocatable = ResourceAmounts {
         cpu_millis: capacity.cpu_millis.saturating_sub(RESERVED_CPU_MILLIS),
         memory_bytes: memory_bytes - RESERVED_MEMORY_BYTES.min(memory_bytes / 8),
-        storage_bytes: 0,
+        storage_bytes: capacity.storage_bytes - RESERVED_STORAGE_BYTES.min(capacity.storage_bytes / 8),
     };
     NodeFacts {
         arch: architecture(std::env::consts::ARCH).to_owned(),
@@ -32,7 +37,7 @@ pub fn read(zone: String, labels: Vec<(String, String)>) -> NodeFacts {
         labels,
         capacity,
         allocatable,
-        interfaces: Vec::new(),
+        interfaces: runtime::interfaces(),
         max_pods: MAX_PODS,
         agent_version: concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
         kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
@@ -69,6 +74,26 @@ fn memory_total(meminfo: &str) -> u64 {
     kibibytes.unwrap_or(0).saturating_mul(1024)
 }
 
+/// What this process may have where somebody has put it into a cgroup: `memory.max` of it and of those around it.
+fn cgroup_limit(cgroup: &str) -> u64 {
+    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let root = Path::new("/sys/fs/cgroup");
+    let around = root.join(path);
+    let limits = around.ancestors().take_while(|directory| directory.starts_with(root));
+    limits
+        .filter_map(|directory| text(&directory.join("memory.max").to_string_lossy()).trim().parse().ok())
+        .min()
+        .unwrap_or(u64::MAX)
+}
+
+/// The size of the file system that this is on, in bytes (`ephemeral-storage`). What root may keep for itself of it is
+/// not for pods.
+fn disk_total(path: &Path) -> u64 {
+    let Ok(disk) = rustix::fs::statvfs(path) else { return 0 };
+    let kept = disk.f_bfree.saturating_sub(disk.f_bavail);
+    disk.f_blocks.saturating_sub(kept).saturating_mul(disk.f_frsize)
+}
+
 /// `PRETTY_NAME`, without its quotes.
 fn pretty_name(os_release: &str) -> String {
     let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -83,6 +108,7 @@ mod tests {
     fn what_linux_writes_is_understood() {
         assert_eq!(memory_total("MemTotal:         948304 kB\nMemFree: 1 kB\n"), 948_304 * 1024);
         assert_eq!(memory_total("nonsense"), 0);
+        assert_eq!(cgroup_limit("0::/no/such/cgroup\n"), cgroup_limit(""));
         assert_eq!(pretty_name("ID=x\nPRETTY_NAME=\"Raspbian 12\"\n"), "Raspbian 12");
         assert_eq!(architecture("aarch64"), "arm64");
         assert_eq!(architecture("arm"), "arm");
@@ -91,10 +117,13 @@ mod tests {
     // EDGE-01
     #[test]
     fn this_machine_says_what_it_has() {
-        let facts = read("a".into(), vec![("k".into(), "v".into())]);
+        let facts = read("a".into(), vec![("k".into(), "v".into())], Path::new("/"));
         assert!(facts.capacity.cpu_millis >= 1000);
         assert!(facts.allocatable.cpu_millis < facts.capacity.cpu_millis);
         assert!(facts.allocatable.memory_bytes <= facts.capacity.memory_bytes);
+        assert!(facts.capacity.storage_bytes > 0);
+        assert!(facts.allocatable.storage_bytes < facts.capacity.storage_bytes);
+        assert!(facts.interfaces.iter().any(|interface| interface == "wasi:http/types@0.2"));
         assert!(coracle_engine::TARGETS.contains(&facts.target.as_str()));
         assert_eq!(boot(1), boot(2));
     }

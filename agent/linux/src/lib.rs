@@ -2,8 +2,7 @@
 //!
 //! *In:* a broker's address, the node's name, a data directory. *Out:* pods that run, and their status over MQTT.
 //! *Must never know:* Kubernetes' objects, a compiler, anything of other nodes.
-//! *Tested:* the pure parts beside them; guests, disk and artifacts in `tests/`; the whole against a controller end to
-//! end.
+//! *Tested:* the pure parts beside them; guests, disk and artifacts in `tests/`; the whole end to end.
 //!
 //! One task, the [`driver`], owns the core and performs its effects. Guests run on threads of their own, streams as
 //! tasks, so neither ever holds up the link. Several agents fit into one process: nothing here is global.
@@ -13,6 +12,7 @@ pub mod facts;
 pub mod disk;
 
 pub mod artifacts;
+pub mod volumes;
 
 pub mod logs;
 pub mod runtime;
@@ -143,7 +143,8 @@ fn open(config: AgentConfig) -> Result<Driver, AgentError> {
     getrandom::fill(&mut entropy).map_err(AgentError::Entropy)?;
     let entropy = u128::from_le_bytes(entropy);
     let seed = (entropy >> 64) as u64;
-    let identity = Identity { instance, boot: facts::boot(entropy), facts: facts::read(zone, labels), seed };
+    let identity =
+        Identity { instance, boot: facts::boot(entropy), facts: facts::read(zone, labels, disk.path()), seed };
     let uplink = Uplink::new(broker, cluster, node, instance, seed);
     Ok(Driver::new(identity, disk, artifacts, remembered, uplink))
 }

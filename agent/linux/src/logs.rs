@@ -9,10 +9,10 @@ use coracle_model::PodUid;
 use coracle_model::limits::Limits;
 use tokio::sync::Notify;
 
-/// A longer line is cut into pieces of this many bytes.
+/// A longer line is kept in parts of this many bytes.
 const MAX_LINE_BYTES: usize = 16 * 1024;
-/// What a line takes beside its own bytes.
-const LINE_OVERHEAD_BYTES: usize = 32;
+/// What a line takes beside its own bytes, about.
+const LINE_OVERHEAD_BYTES: usize = 64;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while a lock is held leaves at worst a line too few.
@@ -26,6 +26,8 @@ pub struct Line {
     pub at: SystemTime,
     /// Its bytes; guests may print anything.
     pub text: Arc<[u8]>,
+    /// Whether it ends here; otherwise the next one goes on with it.
+    pub whole: bool,
 }
 
 #[derive(Debug, Default)]
@@ -65,9 +67,13 @@ impl Output {
 
     /// Appends a line; the oldest go when there is no room.
     pub fn append(&self, at: SystemTime, text: &[u8]) {
+        self.append_part(at, text, true);
+    }
+
+    fn append_part(&self, at: SystemTime, text: &[u8], whole: bool) {
         let mut ring = lock(&self.ring);
         ring.bytes += text.len() + LINE_OVERHEAD_BYTES;
-        ring.lines.push_back(Line { at, text: text.into() });
+        ring.lines.push_back(Line { at, text: text.into(), whole });
         while ring.bytes > self.limit_bytes && ring.lines.len() > 1 {
             if let Some(oldest) = ring.lines.pop_front() {
                 ring.bytes -= oldest.text.len() + LINE_OVERHEAD_BYTES;
@@ -84,14 +90,13 @@ impl Output {
         self.changed.notify_waiters();
     }
 
-    /// The number of the first line to show, of those not older than `since`, when only the last `tail` are wanted.
+    /// The number of the first line to show when only the last `tail` are wanted, and the number after the last line.
     #[must_use]
-    pub fn start(&self, tail: Option<u64>, since: Option<SystemTime>) -> u64 {
+    pub fn start(&self, tail: Option<u64>) -> (u64, u64) {
         let ring = lock(&self.ring);
         let count = ring.lines.len() as u64;
-        let skipped_by_tail = count - tail.map_or(count, |tail| tail.min(count));
-        let skipped_by_time = since.map_or(0, |since| ring.lines.partition_point(|line| line.at < since) as u64);
-        ring.first + skipped_by_tail.max(skipped_by_time)
+        let end = ring.first + count;
+        (end - tail.map_or(count, |tail| tail.min(count)), end)
     }
 
     /// The line of this number, or the next one that is still there.
@@ -142,7 +147,7 @@ impl Writer {
         let now = SystemTime::now();
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.push(now, &bytes[..end]);
-            self.flush();
+            self.flush(true);
             bytes = &bytes[end + 1..];
         }
         if !bytes.is_empty() {
@@ -157,15 +162,15 @@ impl Writer {
         while self.partial.len() + bytes.len() > MAX_LINE_BYTES {
             let (head, tail) = bytes.split_at(MAX_LINE_BYTES - self.partial.len());
             self.partial.extend_from_slice(head);
-            self.flush();
+            self.flush(false);
             self.started_at = now;
             bytes = tail;
         }
         self.partial.extend_from_slice(bytes);
     }
 
-    fn flush(&mut self) {
-        self.output.append(self.started_at, &self.partial);
+    fn flush(&mut self, whole: bool) {
+        self.output.append_part(self.started_at, &self.partial, whole);
         self.partial.clear();
     }
 }
@@ -173,7 +178,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.partial.is_empty() {
-            self.flush();
+            self.flush(true);
         }
     }
 }
@@ -230,8 +235,6 @@ impl Logs {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn texts(output: &Output, start: u64) -> Vec<String> {
@@ -279,16 +282,14 @@ mod tests {
 
     // POD-11
     #[test]
-    fn tail_and_since_choose_where_to_start() {
+    fn the_tail_is_counted_from_the_last_line() {
         let output = Output::new(4096);
-        let at = |second| SystemTime::UNIX_EPOCH + Duration::from_secs(second);
-        for second in 0..5 {
-            output.append(at(second), second.to_string().as_bytes());
+        for number in 0..5 {
+            output.append(SystemTime::UNIX_EPOCH, number.to_string().as_bytes());
         }
-        assert_eq!(texts(&output, output.start(None, None)).len(), 5);
-        assert_eq!(texts(&output, output.start(Some(2), None)), ["3", "4"]);
-        assert_eq!(texts(&output, output.start(Some(9), Some(at(1)))), ["1", "2", "3", "4"]);
-        assert_eq!(texts(&output, output.start(Some(0), None)), [""; 0]);
+        for (tail, start) in [(None, 0), (Some(2), 3), (Some(9), 0), (Some(0), 5)] {
+            assert_eq!(output.start(tail), (start, 5), "{tail:?}");
+        }
     }
 
     // POD-11

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use coracle_agent::{AgentConfig, AgentError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Makes this machine a node: connects to a broker and runs the pods that the controller gives it.
@@ -41,8 +42,20 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Descriptors of the operating system that this process asks for, where it may have more than the usual 1024: guests
+/// open files of their volumes.
+const DESCRIPTORS: u64 = 65_536;
+
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let current = Some(limit.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS)));
+    // Where it is refused, guests have fewer.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    raise_descriptor_limit();
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
     if arguments.join_token.is_some() {
         eprintln!("coracle-agent: --join-token: joining with a token is not in this build");

@@ -1,5 +1,8 @@
-//! Serves the controller's streams: logs, and HTTP to guests. Each is a task that sends no faster than the controller
-//! grants, and waits while the link is busy; none can hold up another or the driver.
+//! Serves the controller's streams: logs, HTTP to guests, and what they use. Each is a task that sends no faster than the
+//! controller grants, and waits while the link is busy; none can hold up another or the driver. A reader of logs that
+//! waits holds no lines, so hundreds of them cost little more than one.
+
+mod reading;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,20 +11,25 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use coracle_agent_core::Input;
 use coracle_model::limits::{Limits, STREAM_CHUNK_BYTES, STREAM_CREDIT_BYTES};
+use coracle_model::{Millis, NodeUsage};
 use coracle_wire::stream::{
-    HttpRequest, LogsRequest, StreamCredit, StreamData, StreamEnd, StreamHead, StreamOpen, StreamTarget,
+    HttpRequest, LogsRequest, StreamCredit, StreamData, StreamEnd, StreamHead, StreamOpen, StreamTarget, encode_usage,
 };
 use http::header::{HOST, HeaderName, HeaderValue};
 use http_body_util::BodyExt as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
+use wasmtime_wasi_http::Error;
 
-use crate::logs::{Line, Logs, Next, Output};
+use self::reading::{Piece, Reading};
+use crate::logs::{Logs, Output};
 use crate::runtime::{Answered, Incoming, Runtime};
 use crate::serving::RequestBody;
 
 /// Pieces of a request body that may wait for the guest, whatever their size.
 const MAX_WAITING_PIECES: usize = 256;
+/// How long a follower rests after a small piece, so that the lines of a flood travel together.
+const FOLLOWER_REST: Duration = Duration::from_millis(20);
 
 struct Open {
     credit: Arc<Semaphore>,
@@ -50,8 +58,8 @@ impl Streams {
         Self { open: HashMap::new(), inputs, logs, limit: limits.streams }
     }
 
-    /// The controller opens one.
-    pub fn open(&mut self, open: StreamOpen, runtime: &Runtime) {
+    /// The controller opens one; `now` is the agent's clock.
+    pub fn open(&mut self, open: StreamOpen, runtime: &Runtime, now: Millis) {
         let StreamOpen { id, credit, target, .. } = open;
         let credit = Arc::new(Semaphore::new(usize::try_from(credit).unwrap_or(0)));
         let voice = Voice { id, credit: Arc::clone(&credit), inputs: self.inputs.clone() };
@@ -62,9 +70,7 @@ impl Streams {
                 let output = self.logs.find(request.uid, &request.container, request.previous);
                 (tokio::spawn(serve_logs(voice, request, output)), None)
             }
-            (None, StreamTarget::Usage) => {
-                (tokio::spawn(voice.end(Some("this agent does not measure usage".to_owned()))), None)
-            }
+            (None, StreamTarget::Usage) => (tokio::spawn(serve_usage(voice, runtime.usage(now))), None),
             (None, StreamTarget::Http(request)) => {
                 let listener = runtime.listener(request.uid, request.port);
                 let (sender, pieces) = mpsc::channel(MAX_WAITING_PIECES);
@@ -131,6 +137,22 @@ impl Voice {
         self.say(Input::StreamHead(StreamHead { id: self.id, status, headers, credit })).await;
     }
 
+    /// Waits for credit and for a place in the queue; how much may be sent. Nothing is held meanwhile.
+    async fn place(&self) -> Option<(usize, mpsc::Permit<'_, Input>)> {
+        let some = self.credit.acquire().await.ok()?;
+        let place = self.inputs.reserve().await.ok()?;
+        drop(some);
+        Some((self.credit.available_permits().min(STREAM_CHUNK_BYTES), place))
+    }
+
+    /// Takes the credit for a piece that fits what [`Voice::place`] has said.
+    fn spend(&self, bytes: usize) {
+        // Nobody else takes from this semaphore, so what was available is still there.
+        if let Ok(permits) = self.credit.try_acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX)) {
+            permits.forget();
+        }
+    }
+
     /// Sends bytes, in pieces as they are granted.
     async fn data(&self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
@@ -164,41 +186,32 @@ async fn serve_logs(voice: Voice, request: LogsRequest, output: Option<Arc<Outpu
     };
     voice.head(200, Vec::new(), 0).await;
     let since = request.since_ms.and_then(|since| SystemTime::now().checked_sub(Duration::from_millis(since)));
-    let mut number = output.start(request.tail_lines, since);
-    let mut left = request.limit_bytes.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut chunk = Vec::new();
-    while left > 0 {
-        match output.next(number) {
-            Next::Line(line, after) => {
-                number = after;
-                render(&line, request.timestamps, &mut chunk);
-                if chunk.len() < STREAM_CHUNK_BYTES && chunk.len() < left {
-                    continue;
+    let mut reading = Reading::new(&request, since, &output);
+    // The agent is ending when there is no place any more.
+    while let Some((most, place)) = voice.place().await {
+        match reading.next(&output, most) {
+            Piece::Bytes(bytes) => {
+                let rests = request.follow && bytes.len() < STREAM_CHUNK_BYTES / 2;
+                voice.spend(bytes.len());
+                place.send(Input::StreamData(StreamData { id: voice.id, bytes }));
+                if rests {
+                    tokio::time::sleep(FOLLOWER_REST).await;
                 }
             }
-            Next::Later if chunk.is_empty() && request.follow => {
+            Piece::Later(number) => {
+                drop(place);
                 output.wait(number).await;
-                continue;
             }
-            Next::Later if request.follow => {}
-            Next::Later | Next::End if chunk.is_empty() => break,
-            Next::Later | Next::End => {}
+            Piece::End => break,
         }
-        chunk.truncate(left);
-        left -= chunk.len();
-        voice.data(&chunk).await;
-        chunk.clear();
     }
     voice.end(None).await;
 }
 
-fn render(line: &Line, timestamps: bool, chunk: &mut Vec<u8>) {
-    if timestamps {
-        let at = jiff::Timestamp::try_from(line.at).unwrap_or_default();
-        chunk.extend_from_slice(format!("{at:.9} ").as_bytes());
-    }
-    chunk.extend_from_slice(&line.text);
-    chunk.push(b'\n');
+async fn serve_usage(voice: Voice, usage: NodeUsage) {
+    voice.head(200, Vec::new(), 0).await;
+    voice.data(&encode_usage(&usage)).await;
+    voice.end(None).await;
 }
 
 async fn serve_http(
@@ -233,7 +246,13 @@ async fn serve_http(
             Ok(Ok(bytes)) => voice.data(&bytes).await,
             // Trailers have no place in a stream.
             Ok(Err(_)) => {}
-            Err(error) => return voice.end(Some(format!("the container broke its answer off: {error:?}"))).await,
+            Err(error) => {
+                let why = match error {
+                    Error::InternalError(Some(why)) => why,
+                    other => format!("{other:?}"),
+                };
+                return voice.end(Some(format!("the container broke its answer off: {why}"))).await;
+            }
         }
     }
     voice.end(None).await;

@@ -15,15 +15,16 @@ use tokio::time::{Instant, Sleep};
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Messages that wait for the broker. The core sends again what matters, so a full queue ends the session.
 const MAX_WAITING: usize = 256;
-/// Streams stop when fewer places than this are left, so that they never fill the queue.
-const KEPT_FOR_THE_CORE: usize = 192;
+/// Streams stop while more bytes than this wait for the broker, so that a lease is never far behind: eight seconds at 64
+/// kbit/s.
+const STREAM_BYTES: usize = 64 * 1024;
 /// For the last messages of an agent that stops.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What happened on the way.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// The number of the next session is needed, on the disk before anything else.
+    /// The number of the next session is needed.
     WantsNumber,
     /// A session stands.
     Up(SessionNumber),
@@ -105,7 +106,7 @@ impl Uplink {
         self.state = State::Waiting(Box::pin(tokio::time::sleep(self.backoff.next_delay())));
     }
 
-    /// Connects with this number, which is on the disk.
+    /// Connects with this number.
     pub(crate) fn connect(&mut self, number: SessionNumber) {
         let settings = Settings {
             broker: self.broker.clone(),
@@ -116,11 +117,6 @@ impl Uplink {
         };
         let connecting = async move { Session::connect(&settings).await };
         self.state = State::Connecting(number, Box::pin(connecting));
-    }
-
-    /// There is no number: try again later.
-    pub(crate) fn postpone(&mut self) {
-        self.rest();
     }
 
     fn topic(&self, which: NodeTopic) -> String {
@@ -145,14 +141,16 @@ impl Uplink {
 
     /// Waits until streams may send. Cancel-safe.
     pub(crate) fn room(&self) -> impl Future<Output = ()> + use<> {
-        let outbox = match &self.state {
-            State::Up(connection) => Some(connection.outbox.clone()),
+        let connection = match &self.state {
+            State::Up(connection) => Some((connection.outbox.clone(), connection.session.publisher())),
             _ => None,
         };
         async move {
-            if let Some(outbox) = outbox {
-                // An error means that the session is over, and then everything is dropped anyway.
-                let _ = outbox.reserve_many(KEPT_FOR_THE_CORE).await;
+            if let Some((outbox, publisher)) = connection {
+                // All that was said before is on its way. An error means that the session is over, and then everything
+                // is dropped anyway.
+                let _ = outbox.reserve_many(MAX_WAITING).await;
+                publisher.below(STREAM_BYTES).await;
             }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn run(options: Up) -> Outcome {
         cluster: "default".to_owned(),
         api_listen: options.api_listen,
         broker: Broker::Embedded(options.mqtt_listen),
-        program: server::own_program(),
+        images: options.images.options(server::own_program()),
     };
     runtime()?.block_on(async move {
         let mut running = server::start(settings).await?;

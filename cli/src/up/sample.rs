@@ -4,6 +4,8 @@ use coracle_controller::committer::Cluster;
 use coracle_controller_core::manifest;
 use coracle_controller_core::request::{FieldValidation, Request, Verb};
 
+use crate::Failure;
+
 /// Also a manifest to start from: the README shows it.
 const SAMPLE: &str = include_str!("sample.yaml");
 
@@ -11,7 +13,7 @@ const SAMPLE: &str = include_str!("sample.yaml");
 ///
 /// # Errors
 /// What the API says against it.
-pub(super) async fn apply(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
+pub(super) async fn apply(cluster: &Cluster) -> Result<(), Failure> {
     for document in manifest::parse(SAMPLE.as_bytes())? {
         let (kind, namespace, name) = manifest::identify(&document.value)?;
         let request = Request {

@@ -1,11 +1,14 @@
 //! What the API serves, said in the two ways that clients ask: path by path, and all at once (aggregated).
 //!
-//! *In:* the table of kinds. *Out:* documents as JSON.
+//! *In:* the table of kinds, and [`computed`](mod@computed)'s. *Out:* documents as JSON.
 //! *Must never know:* any object.
 //! *Tested:* tables here, real `kubectl` of two ages end to end.
 
+pub mod computed;
+
 use serde_json::{Value, json};
 
+use self::computed::{COMPUTED, ComputedInfo};
 use crate::kind::{Kind, KindInfo, Subresource};
 
 /// The Kubernetes version whose API this is (`gitVersion`).
@@ -29,6 +32,7 @@ fn below(kind: &'static KindInfo, subresource: Subresource) -> (&'static [&'stat
         Subresource::Status => (&["get", "patch", "update"], own),
         Subresource::Scale => (&["get", "patch", "update"], ["autoscaling", "v1", "Scale"]),
         Subresource::Log => (&["get"], own),
+        Subresource::Proxy if kind.kind == Kind::NODE.info().kind => (&["get"], ["", "v1", "NodeProxyOptions"]),
         Subresource::Proxy => (&["create", "delete", "get", "patch", "update"], ["", "v1", "PodProxyOptions"]),
         Subresource::Binding => (&["create"], ["", "v1", "Binding"]),
         Subresource::Finalize => (&["update"], own),
@@ -36,7 +40,7 @@ fn below(kind: &'static KindInfo, subresource: Subresource) -> (&'static [&'stat
     }
 }
 
-/// Every group and version that is served, in the order of the table; the core group first.
+/// Every group and version of stored kinds, in the order of the table; the core group first.
 #[must_use]
 pub fn group_versions() -> Vec<(&'static str, &'static str)> {
     let mut found = Vec::new();
@@ -47,6 +51,22 @@ pub fn group_versions() -> Vec<(&'static str, &'static str)> {
         }
     }
     found
+}
+
+/// Every group and version that is served.
+fn served() -> Vec<(&'static str, &'static str)> {
+    let mut found = group_versions();
+    for info in COMPUTED {
+        if !found.contains(&(info.group, info.version)) {
+            found.push((info.group, info.version));
+        }
+    }
+    found
+}
+
+/// What is computed in a group and version.
+fn computed(group: &str, version: &str) -> impl Iterator<Item = &'static ComputedInfo> {
+    COMPUTED.iter().filter(move |info| info.group == group && info.version == version)
 }
 
 /// `v1`, `apps/v1`
@@ -72,15 +92,14 @@ pub fn core_versions(address: &str) -> Value {
 /// `GET /apis`: `APIGroupList`
 #[must_use]
 pub fn groups() -> Value {
-    let groups: Vec<Value> =
-        group_versions().into_iter().filter(|(group, _)| !group.is_empty()).map(described).collect();
+    let groups: Vec<Value> = served().into_iter().filter(|(group, _)| !group.is_empty()).map(described).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `GET /apis/GROUP`: `APIGroup`; `None` for a group that is not served.
 #[must_use]
 pub fn group(name: &str) -> Option<Value> {
-    let found = group_versions().into_iter().find(|(group, _)| !group.is_empty() && *group == name)?;
+    let found = served().into_iter().find(|(group, _)| !group.is_empty() && *group == name)?;
     let mut group = described(found);
     group["kind"] = json!("APIGroup");
     group["apiVersion"] = json!("v1");
@@ -121,6 +140,12 @@ pub fn resources(group: &str, version: &str) -> Option<Value> {
             resources.push(resource);
         }
     }
+    resources.extend(computed(group, version).map(|info| {
+        json!({
+            "name": info.plural, "singularName": info.singular, "namespaced": info.namespaced, "kind": info.kind,
+            "verbs": info.verbs,
+        })
+    }));
     if resources.is_empty() {
         return None;
     }
@@ -134,10 +159,11 @@ pub fn resources(group: &str, version: &str) -> Option<Value> {
 /// `v2beta1`.
 #[must_use]
 pub fn aggregated(core: bool, version: &str) -> Value {
-    let groups = group_versions().into_iter().filter(|(group, _)| group.is_empty() == core);
+    let groups = served().into_iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<Value> = groups
         .map(|(group, version)| {
-            let resources: Vec<Value> = kinds(group, version).map(aggregated_resource).collect();
+            let mut resources: Vec<Value> = kinds(group, version).map(aggregated_resource).collect();
+            resources.extend(computed(group, version).map(aggregated_computed));
             let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
             json!({
                 "metadata": metadata,
@@ -148,6 +174,15 @@ pub fn aggregated(core: bool, version: &str) -> Value {
     json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": format!("apidiscovery.k8s.io/{version}"), "metadata": {},
         "items": items,
+    })
+}
+
+fn aggregated_computed(info: &ComputedInfo) -> Value {
+    json!({
+        "resource": info.plural,
+        "responseKind": {"group": info.group, "version": info.version, "kind": info.kind},
+        "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": info.singular, "verbs": info.verbs,
     })
 }
 
@@ -193,7 +228,7 @@ pub fn version(platform: &str) -> Value {
 #[must_use]
 pub fn paths() -> Value {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
-    for (group, version) in group_versions() {
+    for (group, version) in served() {
         if group.is_empty() {
             paths.push(format!("/api/{version}"));
         } else {
@@ -226,9 +261,13 @@ mod tests {
             assert!(names(&list["resources"], "name").contains(&info.plural.to_owned()), "{kind:?}");
         }
         assert_eq!(resources("batch", "v1"), None);
-        let groups = groups();
-        let expected = ["apps", "coordination.k8s.io", "scheduling.k8s.io", "policy", "storage.k8s.io"];
-        assert_eq!(names(&groups["groups"], "name"), expected);
+        let named = names(&groups()["groups"], "name");
+        let computed = ["authentication.k8s.io", "authorization.k8s.io", "metrics.k8s.io"];
+        for name in ["apps", "coordination.k8s.io", "scheduling.k8s.io", "policy", "storage.k8s.io"].iter().chain(&computed) {
+            assert!(named.contains(&(*name).to_owned()), "{name}");
+        }
+        let list = resources("metrics.k8s.io", "v1beta1").expect("served");
+        assert_eq!(names(&list["resources"], "name"), ["nodes", "pods"]);
         assert_eq!(group("apps").expect("served")["preferredVersion"]["groupVersion"], "apps/v1");
         assert_eq!(group(""), None);
     }
@@ -257,6 +296,9 @@ mod tests {
         let others = aggregated(false, "v2beta1");
         assert_eq!(others["apiVersion"], "apidiscovery.k8s.io/v2beta1");
         assert_eq!(others["items"][0]["metadata"]["name"], "apps");
+        let items = others["items"].as_array().expect("a list");
+        let metrics = items.iter().find(|item| item["metadata"]["name"] == "metrics.k8s.io").expect("served");
+        assert_eq!(names(&metrics["versions"][0]["resources"], "scope"), ["Cluster", "Namespaced"]);
     }
 
     #[test]

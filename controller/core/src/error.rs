@@ -249,6 +249,13 @@ impl ApiError {
         Self::new(503, "ServiceUnavailable", message)
     }
 
+    /// 507: the store's disk is full. It has no `Retry-After`, since with one a client would stay silent instead of
+    /// showing the message.
+    #[must_use]
+    pub fn insufficient_storage(message: impl Into<String>) -> Self {
+        Self::new(507, "InsufficientStorage", message)
+    }
+
     /// The body of the answer.
     #[must_use]
     pub fn to_json(&self) -> Value {

@@ -6,17 +6,18 @@
 //!
 //! Two notes of the same words about the same object are one event with a higher count. Its name is made of those
 //! words, so that it is found by its key. Events live for an hour after they last happened, and are bounded in number,
-//! for one object and for all: they are the first to go.
+//! for one object and for all: they are the first to go. An object that has said many different things is heard less
+//! often, as in Kubernetes, and when very much happens everywhere, what is normal is not recorded ([`Budget`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use coracle_model::Millis;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::clock::{self, Now};
 use crate::kind::Kind;
-use crate::names::Names;
 use crate::object::{Key, Object};
 use crate::plan::{Note, Plan, Write};
 use crate::view::View;
@@ -25,6 +26,15 @@ use crate::view::View;
 const LIFE_MS: u64 = 3_600_000;
 /// Events kept about the objects of one name in one namespace.
 const MAX_FOR_ONE: usize = 64;
+/// New events about one object that are recorded at once; further ones as often as [`REFILL_MS`] says. (Kubernetes:
+/// `defaultSpamBurst`, `defaultSpamQPS`.)
+const BURST_FOR_ONE: usize = 25;
+/// How long it takes until one more event about an object is recorded, in milliseconds.
+const REFILL_MS: u64 = 300_000;
+/// Normal events that are recorded at once, about all objects.
+const BURST_IN_ALL: u64 = 5_000;
+/// Normal events that are recorded a second in the long run.
+const RATE_IN_ALL: u64 = 1_000;
 /// Events kept in all.
 const MAX_IN_ALL: usize = 20_000;
 /// Bytes of a message that are kept (Kubernetes: 1 KiB).
@@ -32,9 +42,39 @@ const MAX_MESSAGE_BYTES: usize = 1_024;
 /// Bytes of the object's name that are kept in the event's: with a point and 16 digits it fits a DNS subdomain.
 const MAX_NAME_BYTES: usize = 236;
 
-/// The write that records a note: a new event, or a higher count of the one with the same words.
+/// What may still be recorded. A thousand pods a second start without a thousand durable words about each step.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// In thousandths of an event.
+    left: u64,
+    since: Millis,
+}
+
+impl Budget {
+    /// Everything may be recorded.
+    #[must_use]
+    pub const fn new(now: Millis) -> Self {
+        Self { left: BURST_IN_ALL * 1000, since: now }
+    }
+
+    /// Whether this note may be recorded; warnings always may.
+    pub fn allows(&mut self, note: &Note, now: Millis) -> bool {
+        let earned = now.since(self.since).saturating_mul(RATE_IN_ALL);
+        self.left = self.left.saturating_add(earned).min(BURST_IN_ALL * 1000);
+        self.since = now;
+        note.warning || self.left >= 1000
+    }
+
+    /// One was recorded.
+    pub const fn spend(&mut self) {
+        self.left = self.left.saturating_sub(1000);
+    }
+}
+
+/// The write that records a note: a new event, or a higher count of the one with the same words. Nothing if its object
+/// has said much already.
 #[must_use]
-pub fn record(view: &View, note: &Note, now: Now, _names: &mut Names) -> Write {
+pub fn record(view: &View, note: &Note, now: Now) -> Option<Write> {
     let about = &note.about;
     let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
     let message = cut(&note.message, MAX_MESSAGE_BYTES);
@@ -44,7 +84,10 @@ pub fn record(view: &View, note: &Note, now: Now, _names: &mut Names) -> Write {
         let mut value = event.value();
         value["count"] = json!(value["count"].as_u64().unwrap_or(1).saturating_add(1));
         value["lastTimestamp"] = json!(now.stamp());
-        return Write::Update { expected: event.revision, key, value };
+        return Some(Write::Update { expected: event.revision, key, value });
+    }
+    if is_talkative(view, namespace, &name, now) {
+        return None;
     }
     let mut involved = json!({
         "kind": about.kind.info().kind, "apiVersion": about.kind.api_version(), "name": &*about.name,
@@ -69,7 +112,20 @@ pub fn record(view: &View, note: &Note, now: Now, _names: &mut Names) -> Write {
         "type": kind_of(note), "count": 1, "firstTimestamp": now.stamp(), "lastTimestamp": now.stamp(),
         "eventTime": null, "reportingComponent": note.component, "reportingInstance": note.host,
     });
-    Write::Create { kind: Kind::EVENT, namespace: namespace.to_owned(), value }
+    Some(Write::Create { kind: Kind::EVENT, namespace: namespace.to_owned(), value })
+}
+
+/// Whether there are so many events about the object of the event `name` that another one has to wait.
+fn is_talkative(view: &View, namespace: &str, name: &str, now: Now) -> bool {
+    let prefix = name.rfind('.').map_or(name, |point| &name[..=point]);
+    let of_object = |event: &&Arc<Object>| event.name().starts_with(prefix);
+    let first = Key::new(Kind::EVENT, namespace, prefix);
+    let events = view.list_from(&first).take_while(of_object);
+    let (count, oldest) = events
+        .take(MAX_FOR_ONE)
+        .fold((0, now.wall_ms), |(count, oldest), event| (count + 1, event.created_ms.min(oldest)));
+    let earned = now.wall_ms.saturating_sub(oldest) / REFILL_MS;
+    count >= BURST_FOR_ONE + usize::try_from(earned).unwrap_or(MAX_FOR_ONE)
 }
 
 /// Deletes events that are an hour old, and the oldest of too many.
@@ -156,6 +212,7 @@ fn cut(text: &str, most: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::Names;
     use crate::object::Uid;
     use crate::store::{Action, Change};
 
@@ -205,7 +262,7 @@ mod tests {
     fn the_same_words_are_counted() {
         let (mut view, mut names) = (View::default(), Names::new(1));
         for (seconds, message) in [(0, "again"), (10, "again"), (20, "other"), (30, "again")] {
-            let write = record(&view, &note("p", message), at(seconds), &mut names);
+            let write = record(&view, &note("p", message), at(seconds)).expect("a write");
             carry_out(&mut view, write, at(seconds), &mut names);
         }
         let mut found = events(&view);
@@ -224,7 +281,7 @@ mod tests {
     fn an_hour_after_it_last_happened_an_event_goes() {
         let (mut view, mut names) = (View::default(), Names::new(1));
         for (seconds, message) in [(0, "once"), (0, "often"), (3000, "often")] {
-            let write = record(&view, &note("p", message), at(seconds), &mut names);
+            let write = record(&view, &note("p", message), at(seconds)).expect("a write");
             carry_out(&mut view, write, at(seconds), &mut names);
         }
         assert!(expire(&view, at(3599)).writes.is_empty());
@@ -240,8 +297,9 @@ mod tests {
         let (mut view, mut names) = (View::default(), Names::new(1));
         for index in 0..MAX_FOR_ONE as u64 + 3 {
             for name in ["talker", "quiet"].into_iter().take(if index == 0 { 2 } else { 1 }) {
-                let write = record(&view, &note(name, &format!("word {index}")), at(index), &mut names);
-                carry_out(&mut view, write, at(index), &mut names);
+                // As if it had not said anything before.
+                let write = record(&View::default(), &note(name, &format!("word {index}")), at(index));
+                carry_out(&mut view, write.expect("a write"), at(index), &mut names);
             }
         }
         let plan = expire(&view, at(100));
@@ -254,11 +312,48 @@ mod tests {
         assert!(left.iter().any(|event| event["involvedObject"]["name"] == "quiet"));
     }
 
+    // RS-06
+    #[test]
+    fn an_object_that_says_ever_new_things_is_heard_less_often() {
+        let (mut view, mut names) = (View::default(), Names::new(1));
+        let mut say = |name: &str, word: u64, seconds: u64| {
+            let write = record(&view, &note(name, &format!("word {word}")), at(seconds));
+            let is_heard = write.is_some();
+            if let Some(write) = write {
+                carry_out(&mut view, write, at(seconds), &mut names);
+            }
+            is_heard
+        };
+        assert!((0..BURST_FOR_ONE as u64).all(|word| say("talker", word, word)));
+        assert!(!say("talker", 100, 30));
+        assert!(say("talker", 3, 31), "what it has said before is counted");
+        assert!(say("talker-2", 100, 31), "another object");
+        assert!(say("talker", 101, 300));
+        assert!(!say("talker", 102, 301));
+    }
+
+    #[test]
+    fn when_very_much_happens_what_is_normal_is_not_recorded() {
+        let warning = note("p", "w");
+        let normal = Note { warning: false, ..warning.clone() };
+        let mut budget = Budget::new(Millis(0));
+        for _ in 0..BURST_IN_ALL {
+            assert!(budget.allows(&normal, Millis(0)));
+            budget.spend();
+        }
+        assert!(!budget.allows(&normal, Millis(0)));
+        assert!(budget.allows(&warning, Millis(0)));
+        assert!(budget.allows(&normal, Millis(1)));
+        budget.spend();
+        assert!(!budget.allows(&normal, Millis(1)));
+        assert!(budget.allows(&normal, Millis(60_000)));
+    }
+
     #[test]
     fn long_words_are_cut_between_letters() {
-        let (view, mut names) = (View::default(), Names::new(1));
+        let view = View::default();
         let long = Note { message: "ä".repeat(2000), ..note(&"x".repeat(253), "") };
-        let Write::Create { value, .. } = record(&view, &long, at(0), &mut names) else { panic!("no create") };
+        let Some(Write::Create { value, .. }) = record(&view, &long, at(0)) else { panic!("no create") };
         assert_eq!(value["message"].as_str().map(str::len), Some(1024));
         assert_eq!(value["metadata"]["name"].as_str().map(str::len), Some(253));
     }

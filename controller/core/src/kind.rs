@@ -213,7 +213,7 @@ pub static TABLE: &[KindInfo] = &[
         subresources: &[Status, Finalize],
         ..core("Namespace", "namespaces", "namespace", &["ns"])
     },
-    KindInfo { namespaced: false, subresources: &[Status], ..core("Node", "nodes", "node", &["no"]) },
+    KindInfo { namespaced: false, subresources: &[Status, Proxy], ..core("Node", "nodes", "node", &["no"]) },
     KindInfo {
         categories: &["all"],
         subresources: &[Status, Log, Proxy, Binding, Eviction],

@@ -20,6 +20,7 @@ pub mod object;
 pub mod rows;
 
 pub mod manifest;
+pub mod protobuf;
 pub mod request;
 
 pub mod admission;
@@ -44,6 +45,8 @@ pub mod history;
 pub mod discovery;
 pub mod openapi;
 pub mod table;
+
+pub mod usage;
 
 pub use clock::Now;
 pub use controller::{Controller, Effect, Input, Stage};

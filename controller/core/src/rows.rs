@@ -2,6 +2,7 @@
 //!
 //! Rows are derived and never stored. A question that is asked once a write reads the JSON instead.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use coracle_model::{Phase, ResourceAmounts, quantity};
@@ -9,6 +10,10 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::kind::Kind;
+use crate::object::Key;
+
+/// `spec.schedulerName` of the pods that are placed here.
+pub const SCHEDULER_NAME: &str = "default-scheduler";
 
 /// The derived part of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +39,6 @@ pub struct PodRow {
     pub priority: i32,
     /// What the pod asks of a node: the sum of its containers' requests.
     pub requests: ResourceAmounts,
-    /// Host ports that it takes: (protocol, port).
-    pub host_ports: Vec<(Box<str>, u16)>,
     /// The sum of `restartCount`.
     pub restarts: u32,
     /// `spec.schedulingGates`, whether there are any.
@@ -44,8 +47,10 @@ pub struct PodRow {
     pub deletion_grace_ms: Option<u64>,
     /// `status.startTime`, in milliseconds since 1970.
     pub started_ms: Option<u64>,
-    /// `spec.schedulerName`
-    pub scheduler: Box<str>,
+    /// `spec.schedulerName`, unless it is [`SCHEDULER_NAME`].
+    scheduler: Option<Box<str>>,
+    /// Config maps and secrets that its variables and volumes name; nothing for none.
+    references: Option<Arc<[Key]>>,
 }
 
 /// A node.
@@ -87,6 +92,33 @@ impl Row {
         }
     }
 
+    /// The row after another status.
+    #[must_use]
+    pub fn with_status(&self, status: &Value) -> Self {
+        match self {
+            Self::Pod(row) => Self::Pod(Box::new(row.with_status(status))),
+            Self::Node(row) => Self::Node(Box::new(row.with_status(status))),
+            Self::Plain => Self::Plain,
+        }
+    }
+
+    /// The row of a pod once it is bound; `None` for what is no pod without a node.
+    #[must_use]
+    pub fn bound(&self, node: &str, status: &Value) -> Option<Self> {
+        let row = self.pod().filter(|row| row.node.is_none())?;
+        Some(Self::Pod(Box::new(PodRow { node: Some(node.into()), ..row.with_status(status) })))
+    }
+
+    /// About how many bytes of memory the row has for itself.
+    #[must_use]
+    pub const fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Pod(_) => size_of::<PodRow>(),
+            Self::Node(row) => size_of::<NodeRow>() + row.taints.len() * size_of::<Taint>(),
+            Self::Plain => 0,
+        }
+    }
+
     /// The pod's row.
     #[must_use]
     pub fn pod(&self) -> Option<&PodRow> {
@@ -108,37 +140,54 @@ impl Row {
 
 impl PodRow {
     fn of(pod: &Value) -> Self {
-        let (spec, status) = (&pod["spec"], &pod["status"]);
+        let spec = &pod["spec"];
         let mut requests = ResourceAmounts::default();
-        let mut host_ports = Vec::new();
         for container in spec["containers"].as_array().into_iter().flatten() {
             let amounts = &container["resources"]["requests"];
             requests.cpu_millis = requests.cpu_millis.saturating_add(cpu_millis(&amounts["cpu"]));
             requests.memory_bytes = requests.memory_bytes.saturating_add(units(&amounts["memory"]));
-            for port in container["ports"].as_array().into_iter().flatten() {
-                let number = port["hostPort"].as_u64().and_then(|port| u16::try_from(port).ok());
-                if let Some(number) = number.filter(|number| *number != 0) {
-                    host_ports.push((port["protocol"].as_str().unwrap_or("TCP").into(), number));
-                }
-            }
+            requests.storage_bytes = requests.storage_bytes.saturating_add(units(&amounts["ephemeral-storage"]));
         }
-        let statuses = status["containerStatuses"].as_array().into_iter().flatten();
-        let restarts = statuses.filter_map(|status| status["restartCount"].as_u64()).sum::<u64>();
-        Self {
+        let row = Self {
             node: spec["nodeName"].as_str().filter(|name| !name.is_empty()).map(Into::into),
-            phase: phase(&status["phase"]),
-            ready_since_ms: condition_since(status, "Ready", "True"),
+            phase: Phase::Pending,
+            ready_since_ms: None,
             priority: spec["priority"].as_i64().and_then(|value| i32::try_from(value).ok()).unwrap_or_default(),
             requests,
-            host_ports,
-            restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
+            started_ms: None,
+            restarts: 0,
             gated: spec["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()),
             deletion_grace_ms: pod["metadata"]["deletionGracePeriodSeconds"]
                 .as_u64()
                 .map(|seconds| seconds.saturating_mul(1000)),
+            scheduler: spec["schedulerName"].as_str().filter(|name| *name != SCHEDULER_NAME).map(Into::into),
+            references: references(pod),
+        };
+        row.with_status(&pod["status"])
+    }
+
+    fn with_status(&self, status: &Value) -> Self {
+        let containers = status["containerStatuses"].as_array().into_iter().flatten();
+        let restarts = containers.filter_map(|container| container["restartCount"].as_u64()).sum::<u64>();
+        Self {
+            phase: phase(&status["phase"]),
+            ready_since_ms: condition_since(status, "Ready", "True"),
             started_ms: status["startTime"].as_str().and_then(clock::parse_stamp),
-            scheduler: spec["schedulerName"].as_str().unwrap_or("default-scheduler").into(),
+            restarts: u32::try_from(restarts).unwrap_or(u32::MAX),
+            ..self.clone()
         }
+    }
+
+    /// `spec.schedulerName`
+    #[must_use]
+    pub fn scheduler(&self) -> &str {
+        self.scheduler.as_deref().unwrap_or(SCHEDULER_NAME)
+    }
+
+    /// Config maps and secrets from which its variables and files are read, each once.
+    #[must_use]
+    pub fn references(&self) -> &[Key] {
+        self.references.as_deref().unwrap_or_default()
     }
 
     /// Whether `Ready` is `True`.
@@ -150,17 +199,12 @@ impl PodRow {
 
 impl NodeRow {
     fn of(node: &Value) -> Self {
-        let allocatable = &node["status"]["allocatable"];
         let taints = node["spec"]["taints"].as_array().into_iter().flatten();
-        Self {
-            ready: condition_since(&node["status"], "Ready", "True").is_some(),
+        let row = Self {
+            ready: false,
             unschedulable: node["spec"]["unschedulable"].as_bool().unwrap_or_default(),
-            allocatable: ResourceAmounts {
-                cpu_millis: cpu_millis(&allocatable["cpu"]),
-                memory_bytes: units(&allocatable["memory"]),
-                storage_bytes: units(&allocatable["ephemeral-storage"]),
-            },
-            max_pods: u32::try_from(units(&allocatable["pods"])).unwrap_or(u32::MAX),
+            allocatable: ResourceAmounts::default(),
+            max_pods: 0,
             taints: taints
                 .map(|taint| Taint {
                     key: taint["key"].as_str().unwrap_or_default().into(),
@@ -169,8 +213,57 @@ impl NodeRow {
                     added_ms: taint["timeAdded"].as_str().and_then(clock::parse_stamp),
                 })
                 .collect(),
+        };
+        row.with_status(&node["status"])
+    }
+
+    fn with_status(&self, status: &Value) -> Self {
+        let allocatable = &status["allocatable"];
+        Self {
+            ready: condition_since(status, "Ready", "True").is_some(),
+            allocatable: ResourceAmounts {
+                cpu_millis: cpu_millis(&allocatable["cpu"]),
+                memory_bytes: units(&allocatable["memory"]),
+                storage_bytes: units(&allocatable["ephemeral-storage"]),
+            },
+            max_pods: u32::try_from(units(&allocatable["pods"])).unwrap_or(u32::MAX),
+            ..self.clone()
         }
     }
+}
+
+/// Config maps and secrets that a pod's variables and volumes name.
+fn references(pod: &Value) -> Option<Arc<[Key]>> {
+    fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+        value[field].as_array().into_iter().flatten()
+    }
+    let spec = &pod["spec"];
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    let mut found = BTreeSet::new();
+    let mut note = |kind: Kind, name: &Value| {
+        if let Some(name) = name.as_str().filter(|name| !name.is_empty()) {
+            found.insert(Key::new(kind, namespace, name));
+        }
+    };
+    for container in ["containers", "initContainers"].iter().flat_map(|field| list(spec, field)) {
+        for variable in list(container, "env") {
+            note(Kind::CONFIG_MAP, &variable["valueFrom"]["configMapKeyRef"]["name"]);
+            note(Kind::SECRET, &variable["valueFrom"]["secretKeyRef"]["name"]);
+        }
+        for source in list(container, "envFrom") {
+            note(Kind::CONFIG_MAP, &source["configMapRef"]["name"]);
+            note(Kind::SECRET, &source["secretRef"]["name"]);
+        }
+    }
+    for volume in list(spec, "volumes") {
+        note(Kind::CONFIG_MAP, &volume["configMap"]["name"]);
+        note(Kind::SECRET, &volume["secret"]["secretName"]);
+        for source in list(&volume["projected"], "sources") {
+            note(Kind::CONFIG_MAP, &source["configMap"]["name"]);
+            note(Kind::SECRET, &source["secret"]["name"]);
+        }
+    }
+    (!found.is_empty()).then(|| found.into_iter().collect())
 }
 
 /// `status.phase`; anything that is not a phase reads as Pending, as the API server's default does.

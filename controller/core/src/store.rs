@@ -4,9 +4,10 @@
 //! durable as a whole (embedded: one fsync) or change by change under a compare on the key's last revision (etcd: one
 //! transaction a group), and keeps the changes as its log, from which watches resume.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::object::Object;
+use crate::object::{Object, Uid};
 
 /// One write that has been decided on and staged.
 #[derive(Clone, Debug)]
@@ -65,6 +66,26 @@ impl Action {
     }
 }
 
+/// Makes one change of several of one object in a batch. Nobody ever sees what was between them, since a batch is shown
+/// as a whole: a pod that is made and bound at once is added with its node. A deletion stays a change of its own.
+#[must_use]
+pub fn coalesce(mut changes: Vec<Change>) -> Vec<Change> {
+    let mut last: BTreeMap<Uid, usize> = BTreeMap::new();
+    let mut is_overtaken = vec![false; changes.len()];
+    for index in 0..changes.len() {
+        let (uid, action) = (changes[index].object.uid, changes[index].action);
+        let before = last.insert(uid, index).filter(|_| action == Action::Modified);
+        if let Some(before) = before {
+            is_overtaken[before] = true;
+            changes[index].action = changes[before].action;
+            changes[index].previous = changes[before].previous.take();
+        }
+    }
+    let mut overtaken = is_overtaken.into_iter();
+    changes.retain(|_| !overtaken.next().unwrap_or_default());
+    changes
+}
+
 /// What a store holds when it is opened.
 #[derive(Debug, Default)]
 pub struct Snapshot {
@@ -78,9 +99,27 @@ pub struct Snapshot {
     pub log: Vec<Change>,
 }
 
+/// How much room a store has for more (DESIGN, decision 3: a full disk makes the API read-only, not dead).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// Enough.
+    #[default]
+    Plenty,
+    /// It is running out: events are not kept any more.
+    Scarce,
+    /// Nothing may be written. Where, how much is free, and how much is needed: a sentence for users.
+    Full(String),
+}
+
 /// Why a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// There is no room for the batch. Nothing of it is durable, and the store goes on as it was before.
+    #[error("{what}")]
+    Full {
+        /// Where, how much is free, and how much is needed.
+        what: String,
+    },
     /// The engine could not read or write. A batch that failed like this may or may not be durable, so the process has
     /// to end and read it anew.
     #[error("the store's engine failed: {what}")]
@@ -128,12 +167,57 @@ pub trait Store: Send {
     /// engine that does not share its store.
     ///
     /// # Errors
-    /// When the engine fails, or somebody else wrote first.
+    /// When the engine fails, there is no room, or somebody else wrote first.
     fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// How much room there is; asked before every batch, so it must cost next to nothing.
+    fn room(&mut self) -> Room {
+        Room::Plenty
+    }
 
     /// Forgets the log up to this revision; watches from before it are told `Expired`.
     ///
     /// # Errors
     /// When the engine fails.
     fn compact(&mut self, revision: u64) -> Result<(), StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kind::Kind;
+
+    fn object(uid: u128, revision: u64) -> Arc<Object> {
+        let metadata = json!({"name": format!("c{uid}"), "uid": coracle_model::PodUid(uid).to_string()});
+        Arc::new(Object::from_value(Kind::CONFIG_MAP, revision, json!({"metadata": metadata})).expect("an object"))
+    }
+
+    #[test]
+    fn changes_of_one_object_in_a_batch_become_one_and_a_deletion_stays() {
+        use Action::{Added, Deleted, Modified};
+        let change = |revision, action, uid, before: Option<u64>| Change {
+            revision,
+            action,
+            object: object(uid, revision),
+            previous: before.map(|before| object(uid, before)),
+        };
+        let batch = vec![
+            change(11, Added, 1, None),
+            change(12, Modified, 2, Some(5)),
+            change(13, Modified, 1, Some(11)),
+            change(14, Modified, 2, Some(12)),
+            change(15, Added, 3, None),
+            change(16, Modified, 1, Some(13)),
+            change(17, Deleted, 2, Some(14)),
+        ];
+        let shown = coalesce(batch);
+        let shown: Vec<_> = shown
+            .iter()
+            .map(|change| (change.revision, change.action, change.previous.as_ref().map(|previous| previous.revision)))
+            .collect();
+        let want = [(14, Modified, Some(5)), (15, Added, None), (16, Added, None), (17, Deleted, Some(14))];
+        assert_eq!(shown, want);
+    }
 }

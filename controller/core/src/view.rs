@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::kind::Kind;
-use crate::object::{Key, Object, Uid};
+use crate::object::{Key, Object, Templates, Uid};
 use crate::store::{Action, Change};
 
 /// Every object.
@@ -20,6 +20,9 @@ pub struct View {
     by_uid: BTreeMap<Uid, Key>,
     pods_by_node: BTreeMap<Arc<str>, BTreeSet<Key>>,
     orphans: BTreeSet<Key>,
+    /// Pods by the config maps and secrets that they name, whether or not these are there.
+    referrers: BTreeMap<Key, BTreeSet<Key>>,
+    templates: Templates,
 }
 
 impl View {
@@ -28,9 +31,15 @@ impl View {
     pub fn new(revision: u64, objects: impl IntoIterator<Item = Arc<Object>>) -> Self {
         let mut view = Self { revision, ..Self::default() };
         for object in objects {
+            view.templates.note(&object);
             view.insert(object);
         }
         view
+    }
+
+    /// What objects of one controller share; for making another one.
+    pub(crate) const fn templates(&mut self) -> &mut Templates {
+        &mut self.templates
     }
 
     /// The revision of the last change.
@@ -68,6 +77,12 @@ impl View {
             .map(|(_, object)| object)
     }
 
+    /// All objects of the kind and namespace of a key, from that name on.
+    pub fn list_from<'a>(&'a self, first: &'a Key) -> impl Iterator<Item = &'a Arc<Object>> {
+        let alike = move |key: &&Key| key.kind == first.kind && key.namespace == first.namespace;
+        self.objects.range(first..).take_while(move |(key, _)| alike(key)).map(|(_, object)| object)
+    }
+
     /// All objects that name this uid among their `ownerReferences`.
     pub fn owned_by(&self, owner: Uid) -> impl Iterator<Item = &Arc<Object>> {
         self.by_owner.get(&owner).into_iter().flatten().filter_map(|key| self.objects.get(key))
@@ -84,6 +99,11 @@ impl View {
             .range(Key::new(kind, namespace, "")..)
             .take_while(move |key| key.kind == kind && &*key.namespace == namespace)
             .filter_map(|key| self.objects.get(key))
+    }
+
+    /// All pods whose variables or files are read from this config map or secret.
+    pub fn referrers(&self, key: &Key) -> impl Iterator<Item = &Arc<Object>> {
+        self.referrers.get(key).into_iter().flatten().filter_map(|key| self.objects.get(key))
     }
 
     /// Whether a namespace exists (in any phase).
@@ -103,12 +123,21 @@ impl View {
     }
 
     fn insert(&mut self, object: Arc<Object>) {
+        if let Some(known) = self.objects.get_mut(&object.key)
+            && is_filed_alike(known, &object)
+        {
+            *known = object;
+            return;
+        }
         self.remove(&object.key);
-        for owner in &object.owners {
+        for owner in object.owners.iter() {
             self.by_owner.entry(owner.uid).or_default().insert(object.key.clone());
         }
         if let Some(node) = object.row.pod().and_then(|row| row.node.as_ref()) {
             self.pods_by_node.entry(Arc::clone(node)).or_default().insert(object.key.clone());
+        }
+        for reference in object.row.pod().into_iter().flat_map(|row| row.references()) {
+            self.referrers.entry(reference.clone()).or_default().insert(object.key.clone());
         }
         if matches!(object.key.kind, Kind::POD | Kind::REPLICA_SET) && object.controller().is_none() {
             self.orphans.insert(object.key.clone());
@@ -119,15 +148,24 @@ impl View {
 
     fn remove(&mut self, key: &Key) {
         let Some(object) = self.objects.remove(key) else { return };
-        for owner in &object.owners {
+        for owner in object.owners.iter() {
             forget(&mut self.by_owner, &owner.uid, key);
         }
         if let Some(node) = object.row.pod().and_then(|row| row.node.as_ref()) {
             forget(&mut self.pods_by_node, node, key);
         }
+        for reference in object.row.pod().into_iter().flat_map(|row| row.references()) {
+            forget(&mut self.referrers, reference, key);
+        }
         self.by_uid.remove(&object.uid);
         self.orphans.remove(key);
     }
+}
+
+/// Whether two states of an object have the same place in every index.
+fn is_filed_alike(one: &Object, two: &Object) -> bool {
+    let node = |object: &Object| object.row.pod().and_then(|row| row.node.clone());
+    one.uid == two.uid && one.owners == two.owners && node(one) == node(two)
 }
 
 fn forget<K: Ord>(index: &mut BTreeMap<K, BTreeSet<Key>>, entry: &K, key: &Key) {

@@ -7,6 +7,7 @@
 //!
 //! What queues during one fsync is the next batch: there is no timer, and an idle controller writes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,16 +23,24 @@ use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use coracle_controller_core::store::{Store, StoreError};
+use coracle_controller_core::store::{Room, Store, StoreError};
 
-/// Inputs that may wait; beyond this a request is answered 429 and an agent's word is dropped (it says it again).
-const QUEUE: usize = 4096;
-/// Inputs that one batch takes: bounds the latency of the first of them.
+#[cfg(test)]
+mod tests;
+
+/// Requests that may wait; beyond this one is answered 429.
+const REQUESTS: usize = 4096;
+/// Words of agents that may wait; beyond this one is dropped (it is said again, some seconds later). A fleet that is told
+/// something answers all at once, and requests do not wait behind it.
+const WORDS: usize = 32_768;
+/// Inputs of each kind that one batch takes: bounds the latency of the first of them.
 const BATCH: usize = 1024;
 /// Messages for the link that may wait.
 const DOWNS: usize = 65_536;
 /// The longest sleep of an idle controller, in milliseconds.
 const IDLE_MS: u64 = 60_000;
+/// How often a full store is asked whether it has room again, in milliseconds.
+const FULL_MS: u64 = 1_000;
 /// Changes that a watch hands out at once.
 const WATCH_CHUNK: usize = 1024;
 
@@ -54,14 +63,22 @@ pub enum CommitterError {
 struct Shared {
     view: RwLock<View>,
     history: RwLock<History>,
-    leases: RwLock<Vec<(String, u64)>>,
+    leases: RwLock<BTreeMap<String, u64>>,
     revision: watch::Sender<u64>,
+    room: RwLock<Room>,
     next_ticket: AtomicU64,
 }
 
-enum Message {
-    Request(Box<Request>, oneshot::Sender<Result<Answer, ApiError>>),
-    Hear(String, Box<Up>),
+/// A request, and who waits for its answer.
+type Wish = (Box<Request>, oneshot::Sender<Result<Answer, ApiError>>);
+/// A node's name, and what its agent said.
+type Word = (String, Box<Up>);
+
+/// What the next turn takes.
+#[derive(Default)]
+struct Batch {
+    requests: Vec<Wish>,
+    words: Vec<Word>,
 }
 
 /// Messages for the link, each with its node's name.
@@ -71,7 +88,8 @@ pub type Downs = mpsc::Receiver<(String, Down)>;
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
-    queue: mpsc::Sender<Message>,
+    requests: mpsc::Sender<Wish>,
+    words: mpsc::Sender<Word>,
 }
 
 impl Cluster {
@@ -86,7 +104,7 @@ impl Cluster {
     /// As the API refuses it; 429 when too much is waiting, 503 when the controller is stopping.
     pub async fn execute(&self, request: Request) -> Result<Answer, ApiError> {
         let (answer, answered) = oneshot::channel();
-        self.queue.try_send(Message::Request(Box::new(request), answer)).map_err(|error| match error {
+        self.requests.try_send((Box::new(request), answer)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 ApiError::too_many_requests("too many requests wait to be committed, please try again later", 1)
             }
@@ -100,7 +118,7 @@ impl Cluster {
     /// # Errors
     /// [`Busy`] when too much is waiting.
     pub fn hear(&self, node: String, up: Up) -> Result<(), Busy> {
-        self.queue.try_send(Message::Hear(node, Box::new(up))).map_err(|_| Busy)
+        self.words.try_send((node, Box::new(up))).map_err(|_| Busy)
     }
 
     /// Follows the committed changes of one kind after a revision.
@@ -108,7 +126,7 @@ impl Cluster {
     /// # Errors
     /// 410 `Expired` when they are no longer kept.
     pub fn watch(&self, kind: Kind, after: u64) -> Result<Watch, ApiError> {
-        self.shared.history.read().since(kind, after)?;
+        self.shared.history.read().since(kind, after, 0)?;
         let revision = self.shared.revision.subscribe();
         Ok(Watch { kind, after, shared: Arc::clone(&self.shared), revision })
     }
@@ -116,13 +134,19 @@ impl Cluster {
     /// When each node was last heard, in milliseconds since 1970.
     #[must_use]
     pub fn leases(&self) -> Vec<(String, u64)> {
-        self.shared.leases.read().clone()
+        self.shared.leases.read().iter().map(|(node, at)| (node.clone(), *at)).collect()
     }
 
     /// The revision of the committed view.
     #[must_use]
     pub fn revision(&self) -> u64 {
         *self.shared.revision.borrow()
+    }
+
+    /// How much room the store has.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.shared.room.read().clone()
     }
 }
 
@@ -143,8 +167,7 @@ impl Watch {
         loop {
             let committed = *self.revision.borrow_and_update();
             if committed > self.after {
-                let mut changes = self.shared.history.read().since(self.kind, self.after)?;
-                changes.truncate(WATCH_CHUNK);
+                let changes = self.shared.history.read().since(self.kind, self.after, WATCH_CHUNK)?;
                 if changes.len() == WATCH_CHUNK
                     && let Some(last) = changes.last()
                 {
@@ -170,11 +193,13 @@ impl Watch {
 /// The task that owns the core and the store.
 pub struct Committer {
     controller: Controller,
+    identity: Identity,
     store: Box<dyn Store>,
     shared: Arc<Shared>,
-    queue: mpsc::Receiver<Message>,
+    requests: mpsc::Receiver<Wish>,
+    words: mpsc::Receiver<Word>,
     downs: mpsc::Sender<(String, Down)>,
-    waiting: std::collections::BTreeMap<Ticket, oneshot::Sender<Result<Answer, ApiError>>>,
+    waiting: BTreeMap<Ticket, oneshot::Sender<Result<Answer, ApiError>>>,
     clock: Clock,
 }
 
@@ -218,13 +243,16 @@ impl Committer {
             history: RwLock::new(history),
             leases: RwLock::default(),
             revision,
+            room: RwLock::default(),
             next_ticket: AtomicU64::new(1),
         });
-        let (sender, queue) = mpsc::channel(QUEUE);
+        let (request_sender, requests) = mpsc::channel(REQUESTS);
+        let (word_sender, words) = mpsc::channel(WORDS);
         let (downs, receiver) = mpsc::channel(DOWNS);
-        let cluster = Cluster { shared: Arc::clone(&shared), queue: sender };
-        let waiting = std::collections::BTreeMap::new();
-        Ok((Self { controller, store, shared, queue, downs, waiting, clock }, cluster, receiver))
+        let cluster = Cluster { shared: Arc::clone(&shared), requests: request_sender, words: word_sender };
+        let waiting = BTreeMap::new();
+        let committer = Self { controller, identity, store, shared, requests, words, downs, waiting, clock };
+        Ok((committer, cluster, receiver))
     }
 
     /// Runs until told to stop, or until a batch cannot be made durable.
@@ -232,14 +260,16 @@ impl Committer {
     /// # Errors
     /// When a commit fails. Nothing of that batch has been released.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), CommitterError> {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Batch::default();
         loop {
             self.turn(&mut batch).await?;
             let now = self.clock.now();
-            let wake_at = self.controller.wake_at().map_or(now.mono + IDLE_MS, |at| at.min(now.mono + IDLE_MS));
+            let longest = now.mono + if matches!(*self.shared.room.read(), Room::Full(_)) { FULL_MS } else { IDLE_MS };
+            let wake_at = self.controller.wake_at().map_or(longest, |at| at.min(longest));
             let idle = self.clock.at(wake_at);
             tokio::select! {
-                received = self.queue.recv_many(&mut batch, BATCH) => if received == 0 { return Ok(()) },
+                received = self.requests.recv_many(&mut batch.requests, BATCH) => if received == 0 { return Ok(()) },
+                received = self.words.recv_many(&mut batch.words, BATCH) => if received == 0 { return Ok(()) },
                 () = tokio::time::sleep_until(idle) => {}
                 _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
             }
@@ -247,29 +277,86 @@ impl Committer {
     }
 
     /// One batch: inputs, settle, commit, release.
-    async fn turn(&mut self, batch: &mut Vec<Message>) -> Result<(), CommitterError> {
+    async fn turn(&mut self, batch: &mut Batch) -> Result<(), CommitterError> {
         let now = self.clock.now();
-        for message in batch.drain(..) {
-            let input = match message {
-                Message::Request(request, answer) => {
-                    let ticket = self.shared.next_ticket.fetch_add(1, Ordering::Relaxed);
-                    self.waiting.insert(ticket, answer);
-                    Input::Request(ticket, request)
-                }
-                Message::Hear(node, up) => Input::Hear { node, up },
-            };
-            self.controller.handle(now, input);
-        }
+        self.look_for_room(now);
+        let heard = self.hand_over(batch, now);
         let stage = self.controller.settle(now);
         if !stage.changes.is_empty() {
             // The fsync blocks this thread for a moment; other tasks go on on the runtime's other threads.
-            let committed = tokio::task::block_in_place(|| self.store.commit(&stage.changes));
-            committed.map_err(CommitterError::Commit)?;
-            self.publish(stage.changes);
+            match tokio::task::block_in_place(|| self.store.commit(&stage.changes)) {
+                Ok(()) => self.publish(stage.changes),
+                Err(StoreError::Full { what }) => {
+                    self.start_over(now, what, stage.effects);
+                    return Ok(());
+                }
+                Err(error) => return Err(CommitterError::Commit(error)),
+            }
         }
-        self.show_leases(now);
+        self.show_leases(heard, now);
         self.release(stage.effects);
         Ok(())
+    }
+
+    /// Gives the core what has come, and what came since, up to a full batch; tells which nodes were heard.
+    fn hand_over(&mut self, batch: &mut Batch, now: Now) -> Vec<String> {
+        while batch.requests.len() < BATCH
+            && let Ok(wish) = self.requests.try_recv()
+        {
+            batch.requests.push(wish);
+        }
+        while batch.words.len() < BATCH
+            && let Ok(word) = self.words.try_recv()
+        {
+            batch.words.push(word);
+        }
+        for (request, answer) in batch.requests.drain(..) {
+            let ticket = self.shared.next_ticket.fetch_add(1, Ordering::Relaxed);
+            self.waiting.insert(ticket, answer);
+            self.controller.handle(now, Input::Request(ticket, request));
+        }
+        let mut heard = Vec::with_capacity(batch.words.len());
+        for (node, up) in batch.words.drain(..) {
+            heard.push(node.clone());
+            self.controller.handle(now, Input::Hear { node, up });
+        }
+        heard
+    }
+
+    /// Asks the store for room, and tells the core and the log when that has changed.
+    fn look_for_room(&mut self, now: Now) {
+        let room = self.store.room();
+        let before = self.shared.room.read().clone();
+        // The number of free bytes in the sentence is that of the moment in which the room ran out.
+        if std::mem::discriminant(&room) != std::mem::discriminant(&before) {
+            self.set_room(now, room);
+        }
+    }
+
+    fn set_room(&mut self, now: Now, room: Room) {
+        match &room {
+            Room::Plenty => tracing::info!("the store has room again"),
+            Room::Scarce => tracing::warn!("the disk of the store is nearly full: events are not kept"),
+            Room::Full(what) => tracing::error!("the API is read-only: {what}"),
+        }
+        self.controller.handle(now, Input::Room(room.clone()));
+        *self.shared.room.write() = room;
+    }
+
+    /// Nothing of the batch is durable, so nothing of it was: the core begins anew on the committed view, as after a
+    /// start, and whoever asked for something in it is told that it was not done.
+    fn start_over(&mut self, now: Now, what: String, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Answer(ticket, answer) = effect {
+                let answer = answer.and_then(|_| Err(ApiError::insufficient_storage(what.as_str())));
+                self.release(vec![Effect::Answer(ticket, Box::new(answer))]);
+            }
+        }
+        // Names that were thrown away with the batch are not drawn again.
+        self.identity.entropy = self.identity.entropy.wrapping_add(1);
+        let view = self.shared.view.read().clone();
+        self.controller = Controller::new(view, self.identity, now);
+        self.set_room(now, Room::Full(what));
     }
 
     fn publish(&self, changes: Vec<Change>) {
@@ -285,11 +372,14 @@ impl Committer {
         self.shared.revision.send_replace(revision);
     }
 
-    fn show_leases(&self, now: Now) {
-        let mut leases = self.shared.leases.write();
-        leases.clear();
-        let renewed = self.controller.leases().iter();
-        leases.extend(renewed.map(|(node, at)| (node.to_owned(), now.wall_ms.saturating_sub(now.mono.since(at)))));
+    fn show_leases(&self, heard: Vec<String>, now: Now) {
+        let known = self.controller.leases();
+        let renewed = heard.into_iter().filter(|node| known.has_heard(node));
+        let renewed = renewed.map(|node| {
+            let age_ms = now.mono.since(known.renewed_at(&node));
+            (node, now.wall_ms.saturating_sub(age_ms))
+        });
+        self.shared.leases.write().extend(renewed);
     }
 
     fn release(&mut self, effects: Vec<Effect>) {

@@ -201,9 +201,12 @@ fn lock(path: &Path) -> Result<File, DataDirError> {
         }
         Err(TryLockError::Error(error)) => return Err(unusable(path, "locking it")(error)),
     }
-    // The number only helps the reader of the message above, so it need not be durable.
+    // The number only helps the reader of the message above, so it need not be durable, and a full disk may leave it out.
     let noted = file.set_len(0).and_then(|()| (&file).write_all(format!("{}\n", std::process::id()).as_bytes()));
-    noted.map_err(unusable(path, "writing to it"))?;
+    match noted {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+        other => other.map_err(unusable(path, "writing to it"))?,
+    }
     Ok(file)
 }
 

@@ -18,4 +18,6 @@ pub mod link;
 
 pub mod images;
 
+mod image_use;
+
 pub mod server;

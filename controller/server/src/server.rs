@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use coracle_controller_core::controller::Identity;
 use coracle_link::BrokerUrl;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::api;
 use crate::committer::{Cluster, Committer, CommitterError};
 use crate::data_dir::{DataDir, DataDirError};
-use crate::images::{Images, ImagesError};
+use crate::images::{self, Images, ImagesError};
 use crate::keys::{Keys, KeysError};
 use crate::link::broker::{BrokerError, EmbeddedBroker};
 use crate::link::driver;
@@ -39,8 +40,8 @@ pub struct Settings {
     pub api_listen: SocketAddr,
     /// Who carries the link.
     pub broker: Broker,
-    /// The program that compiles images when it is run as `PROGRAM __compile`.
-    pub program: PathBuf,
+    /// How images are kept, compiled and pulled.
+    pub images: images::Options,
 }
 
 /// Why a controller did not start, or did not go on. Texts fit after "failed to start the controller: ".
@@ -144,7 +145,7 @@ pub async fn start(settings: Settings) -> Result<Running, ServerError> {
     let data_dir = DataDir::open(&settings.data_dir)?;
     let keys = Keys::open(&data_dir, settings.api_listen.ip())?;
     let store = EmbeddedStore::open(&data_dir.store())?;
-    let images = Images::open(&data_dir.images(), keys.artifact().clone(), settings.program)?;
+    let images = Images::open(&data_dir.images(), keys.artifact().clone(), settings.images)?;
     let identity = Identity {
         cluster: keys.cluster(),
         artifact_key: keys.artifact().verifying_key().to_bytes(),
@@ -163,7 +164,10 @@ pub async fn start(settings: Settings) -> Result<Running, ServerError> {
         Broker::External(url) => (None, url),
     };
     let (stop, stopping) = watch::channel(false);
-    let committer = tokio::spawn(committer.run(stopping.clone()));
+    // It computes for as long as a batch takes. Among the other tasks it would hold up whoever waits for the same thread,
+    // and a link that is held up for seconds loses every agent.
+    let (runtime, committer) = (Handle::current(), committer.run(stopping.clone()));
+    let committer = tokio::task::spawn_blocking(move || runtime.block_on(committer));
     let controller_id = embedded.as_ref().map(|broker| broker.controller_id().to_owned());
     let (streams, driver) = driver::start(
         broker.clone(),

@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "coracle-simulator",
         &["coracle-model", "coracle-lifecycle", "coracle-wire", "coracle-agent-core", "coracle-controller-core"],
     ),
+    ("coracle-fleet", &["coracle-model", "coracle-lifecycle", "coracle-wire", "coracle-agent-core", "coracle-link"]),
     (
         "coracle",
         &[
@@ -38,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "coracle-agent",
             "coracle-controller",
             "coracle-simulator",
+            "coracle-fleet",
         ],
     ),
     ("coracle-tests", &["coracle-model", "coracle-wire", "coracle-link", "coracle-simulator"]),

@@ -21,6 +21,7 @@ const ROOTS: &[&str] = &[
     "agent",
     "controller",
     "simulator",
+    "fleet",
     "cli",
     "tests",
     "xtask",

@@ -2,7 +2,7 @@
 //!
 //! Both are recorded, because either may change alone: sources without a build, or a file without its sources.
 
-use super::{Guest, toolchain};
+use super::{Crate, Guest, Source, text, toolchain};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,16 +55,12 @@ impl Record {
     }
 }
 
-/// The hash of everything that decides a guest's bytes: its packages, the shared WIT text, the workspace's manifest and
-/// lock file, and the recipe. Manifests for Kubernetes and READMEs are no part of it.
+/// The hash of everything that decides a guest's bytes. Manifests for Kubernetes and READMEs are no part of it.
 pub(super) fn hash(folder: &Path, guest: &Guest) -> Result<String, String> {
-    let mut files = vec![folder.join("Cargo.toml"), folder.join("Cargo.lock")];
-    for package in toolchain::packages(guest) {
-        files.push(folder.join(package).join("Cargo.toml"));
-        collect(&folder.join(package).join("src"), &mut files)?;
-    }
-    collect(&folder.join("wit"), &mut files)?;
-    files.sort();
+    let (files, recipe) = match &guest.source {
+        Source::Rust(parts) => (packages(folder, parts)?, toolchain::recipe_text(parts)),
+        Source::Text => (vec![text::file(folder, guest.name)], text::RECIPE.to_string()),
+    };
     let mut hasher = Sha256::new();
     let mut add = |name: &str, content: &[u8]| {
         // Lengths first, so that no two sets of files read as the same bytes.
@@ -77,8 +73,20 @@ pub(super) fn hash(folder: &Path, guest: &Guest) -> Result<String, String> {
         let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().replace('\\', "/");
         add(&name, &content);
     }
-    add("recipe", toolchain::recipe_text(guest).as_bytes());
+    add("recipe", recipe.as_bytes());
     Ok(hex(&hasher.finalize()))
+}
+
+/// What a guest in Rust is made of: its packages, the shared WIT text, the workspace's manifest and lock file.
+fn packages(folder: &Path, parts: &Crate) -> Result<Vec<PathBuf>, String> {
+    let mut files = vec![folder.join("Cargo.toml"), folder.join("Cargo.lock")];
+    for package in toolchain::packages(parts) {
+        files.push(folder.join(package).join("Cargo.toml"));
+        collect(&folder.join(package).join("src"), &mut files)?;
+    }
+    collect(&folder.join("wit"), &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 /// The hash of a file's bytes.

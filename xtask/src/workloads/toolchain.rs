@@ -3,7 +3,7 @@
 //! One recipe everywhere gives the same bytes everywhere, and it also works where no other toolchain can be fetched.
 //! Paths of the machine are replaced while compiling, and a build that still holds one is refused.
 
-use super::{Guest, Kind, run_quietly};
+use super::{Crate, Kind, run_quietly};
 use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ impl Kind {
 const ADAPTER_MEMORY: &str = "adapter-memory";
 
 /// The workspace's packages that a guest is made of.
-pub(super) fn packages(guest: &Guest) -> Vec<&'static str> {
+pub(super) fn packages(guest: &Crate) -> Vec<&'static str> {
     match guest.kind {
         Kind::Component => vec![guest.package],
         Kind::Program => vec![guest.package, ADAPTER_MEMORY],
@@ -36,7 +36,7 @@ pub(super) fn packages(guest: &Guest) -> Vec<&'static str> {
 
 /// The arguments of cargo. `--crate-type` is said here and not in the package, so that on the host it is a plain
 /// library that tests link quickly.
-fn arguments(guest: &Guest) -> Vec<&'static str> {
+fn arguments(guest: &Crate) -> Vec<&'static str> {
     let mut arguments = vec!["rustc", "--release", "--locked", "-Zbuild-std=std,panic_abort"];
     arguments.extend(["--package", guest.package, "--target", guest.kind.target()]);
     match guest.kind {
@@ -47,7 +47,7 @@ fn arguments(guest: &Guest) -> Vec<&'static str> {
 }
 
 /// The flags of the compiler that are the same on every machine.
-fn flags(guest: &Guest) -> Vec<String> {
+fn flags(guest: &Crate) -> Vec<String> {
     match guest.kind {
         // Links with rust-lld and makes a component of the result, from the WIT that wit-bindgen put into it.
         Kind::Component => vec!["-Clinker=wasm-component-ld".to_string()],
@@ -57,7 +57,7 @@ fn flags(guest: &Guest) -> Vec<String> {
 }
 
 /// Everything about the recipe that decides a guest's bytes.
-pub(super) fn recipe_text(guest: &Guest) -> String {
+pub(super) fn recipe_text(guest: &Crate) -> String {
     format!("{PACKAGES}\n{:?}\n{:?}\n{:?}\n", arguments(guest), flags(guest), guest.variables)
 }
 
@@ -93,7 +93,7 @@ fn is_root() -> bool {
 }
 
 /// Builds one guest and gives its bytes.
-pub(super) fn build(folder: &Path, guest: &Guest) -> Result<Vec<u8>, String> {
+pub(super) fn build(folder: &Path, guest: &Crate) -> Result<Vec<u8>, String> {
     let machine_paths = machine_paths(folder);
     let mut flags = flags(guest);
     flags.extend(
@@ -108,7 +108,7 @@ pub(super) fn build(folder: &Path, guest: &Guest) -> Result<Vec<u8>, String> {
     for foreign in ["RUSTUP_TOOLCHAIN", "LD_LIBRARY_PATH", "RUSTFLAGS", "RUSTC_WRAPPER", "CARGO_INCREMENTAL"] {
         command.env_remove(foreign);
     }
-    run_quietly(&mut command, &format!("build {}", guest.name))?;
+    run_quietly(&mut command, &format!("build {}", guest.package))?;
     let stem = match guest.kind {
         Kind::Component => guest.package.replace('-', "_"),
         Kind::Program => guest.package.to_string(),
@@ -116,7 +116,7 @@ pub(super) fn build(folder: &Path, guest: &Guest) -> Result<Vec<u8>, String> {
     let path = folder.join("target").join(guest.kind.target()).join("release").join(stem).with_extension("wasm");
     let bytes = fs::read(&path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
     match machine_paths.iter().find(|(machine, _)| holds(&bytes, machine)) {
-        Some(_) => Err(format!("{} holds a path of this machine; the recipe must replace it", guest.name)),
+        Some(_) => Err(format!("{} holds a path of this machine; the recipe must replace it", guest.package)),
         None => Ok(bytes),
     }
 }

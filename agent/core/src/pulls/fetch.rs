@@ -1,6 +1,6 @@
 //! The blocks of one artifact: which are missing, which are on their way, and whether one is what it should be.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use coracle_model::limits::BLOCK_BYTES;
@@ -18,7 +18,8 @@ const LONGEST_PATIENCE_MS: u64 = 120_000;
 pub(super) struct Fetch {
     pub(super) manifest: ArtifactManifest,
     missing: BTreeSet<u32>,
-    asked: BTreeSet<u32>,
+    /// Those on their way, and since when.
+    asked: BTreeMap<u32, Millis>,
     patience_ms: u64,
     /// When those that were asked for are given up and asked for again.
     pub(super) again_at: Millis,
@@ -34,8 +35,8 @@ pub(super) enum Verdict {
     Gone,
     /// Its bytes are not what the manifest says; it is asked for again. How many of these there have been.
     Damaged(u32),
-    /// Keep it.
-    Good,
+    /// Keep it; it was on its way for so many milliseconds.
+    Good(u64),
 }
 
 impl Fetch {
@@ -44,7 +45,7 @@ impl Fetch {
         let count = u32::try_from(manifest.blocks.len()).unwrap_or(u32::MAX);
         let have: BTreeSet<u32> = have.iter().copied().collect();
         let missing = (0..count).filter(|index| !have.contains(index)).collect();
-        let (asked, again_at) = (BTreeSet::new(), now + FIRST_PATIENCE_MS);
+        let (asked, again_at) = (BTreeMap::new(), now + FIRST_PATIENCE_MS);
         Self { manifest, missing, asked, patience_ms: FIRST_PATIENCE_MS, again_at, damaged: 0 }
     }
 
@@ -52,12 +53,20 @@ impl Fetch {
         self.missing.is_empty() && self.asked.is_empty()
     }
 
-    /// The blocks to ask for now, so that no more than `limit` are on their way.
-    pub(super) fn next(&mut self, limit: usize) -> Vec<u32> {
+    /// Blocks on their way.
+    pub(super) fn on_their_way(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// The blocks to ask for now, so that no more than `limit` are on their way, and no more than `room` are new.
+    pub(super) fn next(&mut self, limit: usize, room: usize, now: Millis) -> Vec<u32> {
         let mut blocks = Vec::new();
-        while self.asked.len() < limit {
+        if self.asked.is_empty() {
+            self.again_at = now + self.patience_ms;
+        }
+        while self.asked.len() < limit && blocks.len() < room {
             let Some(index) = self.missing.pop_first() else { break };
-            self.asked.insert(index);
+            self.asked.insert(index, now);
             blocks.push(index);
         }
         blocks
@@ -65,7 +74,7 @@ impl Fetch {
 
     /// Those on their way are no longer: the session is over.
     pub(super) fn suspend(&mut self) {
-        self.missing.append(&mut self.asked);
+        self.missing.extend(core::mem::take(&mut self.asked).into_keys());
     }
 
     /// A session begins: what was asked for before it will not come.
@@ -75,18 +84,18 @@ impl Fetch {
         self.again_at = now + self.patience_ms;
     }
 
-    /// Nothing came for too long.
+    /// Nothing came for too long, if anything was to come.
     pub(super) fn lose_patience(&mut self, now: Millis) {
+        if !self.asked.is_empty() {
+            self.patience_ms = self.patience_ms.saturating_mul(2).min(LONGEST_PATIENCE_MS);
+        }
         self.suspend();
-        self.patience_ms = self.patience_ms.saturating_mul(2).min(LONGEST_PATIENCE_MS);
         self.again_at = now + self.patience_ms;
     }
 
     /// Judges a block.
     pub(super) fn judge(&mut self, block: &Block, now: Millis) -> Verdict {
-        if !self.asked.contains(&block.index) {
-            return Verdict::Unasked;
-        }
+        let Some(asked_at) = self.asked.get(&block.index).copied() else { return Verdict::Unasked };
         if block.bytes.is_empty() {
             return Verdict::Gone;
         }
@@ -98,7 +107,7 @@ impl Fetch {
             self.damaged = self.damaged.saturating_add(1);
             return Verdict::Damaged(self.damaged);
         }
-        Verdict::Good
+        Verdict::Good(now.since(asked_at))
     }
 
     fn is_right(&self, block: &Block) -> bool {

@@ -251,6 +251,8 @@ impl Stage {
             Effect::Start { run, pod, .. } => format!("start {} of {}", self.run_name(run), pod.containers[0].image),
             Effect::Signal { run, grace_ms } => format!("signal {} {:?}", self.run_name(run), Millis(*grace_ms)),
             Effect::Kill(run) => format!("kill {}", self.run_name(run)),
+            Effect::Refresh(pod) => format!("refresh {}", self.name(pod.uid)),
+            Effect::TearDown(uid) => format!("tear down {}", self.name(*uid)),
             Effect::Forget(uid) => format!("forget {}", self.name(*uid)),
             Effect::FindArtifact { image } => format!("find {image}"),
             Effect::BeginArtifact { image, .. } => format!("begin {image}"),

@@ -75,7 +75,7 @@ fn an_artifact_is_found_by_its_name_after_a_pull_and_after_a_restart() {
     let manifest = signed(&code, |_| {});
     assert_eq!(cache.find(NAME, Some(&public())), None);
     pull(&mut cache, NAME, &manifest, &code).unwrap_or_else(|error| panic!("{error}"));
-    for cache in [cache, open(directory.path())] {
+    for mut cache in [cache, open(directory.path())] {
         assert_eq!(cache.find(NAME, Some(&public())), Some(manifest.image));
         assert_eq!(cache.find("samples/hello:2", Some(&public())), None);
         assert_eq!(cache.find(NAME, None), None);
@@ -127,6 +127,27 @@ fn a_tampered_block_is_refused() {
     assert!(matches!(cache.write_block(manifest.artifact, 0, &tampered), Err(ArtifactError::Manifest(_))));
     assert!(matches!(cache.write_block(manifest.artifact, 9, &code[..10]), Err(ArtifactError::Manifest(_))));
     assert!(matches!(cache.write_block(digest(b"other"), 0, &code[..10]), Err(ArtifactError::Unknown)));
+}
+
+// EDGE-02: images that differ only in what is not code.
+#[test]
+fn two_images_of_the_same_machine_code_share_it_and_both_are_found() {
+    let directory = directory();
+    let (code, mut cache) = (code(0), open(directory.path()));
+    let first = signed(&code, |_| {});
+    assert!(cache.begin(NAME, first.clone(), Some(&public())).is_ok());
+    write(&cache, &first, &code, &[0, 1, 2]);
+    assert!(cache.finish(NAME, first.artifact, Some(&public())).is_ok());
+    let second = signed(&code, |said| said.image = digest(b"another"));
+    assert_eq!((second.artifact, second.image == first.image), (first.artifact, false));
+    let begun = cache.begin("other:1", second.clone(), Some(&public()));
+    assert!(begun.is_ok_and(|begun| begun.complete));
+    for image in [first.image, second.image] {
+        let stored = cache.of_image(image).unwrap_or_else(|| panic!("{image} is here"));
+        assert!(stored.prove(&public()).is_ok());
+    }
+    cache.sweep(|image| image == second.image);
+    assert!(cache.of_image(second.image).is_some(), "it runs");
 }
 
 #[test]
@@ -201,4 +222,48 @@ fn a_name_means_what_it_meant_last_and_nobody_keeps_the_rest() {
     assert!(cache.of_image(new_manifest.image).is_none());
     let cache = open(directory.path());
     assert_eq!(cache.find(NAME, Some(&public())), Some(old_manifest.image));
+}
+
+#[test]
+fn beyond_the_bound_those_go_that_were_used_least_lately_but_none_that_is_needed() {
+    let directory = directory();
+    let codes: Vec<Vec<u8>> = (0..5).map(code).collect();
+    let manifests: Vec<ArtifactManifest> =
+        codes.iter().map(|code| signed(code, |said| said.image = digest(&code[..9]))).collect();
+    let room = 2 * codes[0].len() as u64;
+    let mut cache = Artifacts::open_with_room(directory.path(), room).unwrap_or_else(|error| panic!("{error}"));
+    cache.want(["wanted:1".to_owned()]);
+    for (name, at) in [("wanted:1", 0), ("a:1", 1), ("b:1", 2), ("c:1", 3)] {
+        pull(&mut cache, name, &manifests[at], &codes[at]).unwrap_or_else(|error| panic!("{error}"));
+    }
+    assert!(cache.of_image(manifests[1].image).is_some(), "it is used once more");
+    drop(cache);
+    let files = || fs::read_dir(directory.path().join("artifacts")).map_or(0, Iterator::count);
+    assert_eq!(files(), 4 * 2 + 1, "the order is kept");
+    let mut cache = Artifacts::open_with_room(directory.path(), room).unwrap_or_else(|error| panic!("{error}"));
+    cache.want(["wanted:1".to_owned()]);
+    pull(&mut cache, "d:1", &manifests[4], &codes[4]).unwrap_or_else(|error| panic!("{error}"));
+    cache.sweep(|image| image == manifests[2].image);
+    let mut left = |at: usize| cache.of_image(manifests[at].image).is_some();
+    // The first is wanted, the third runs; they alone fill the room.
+    assert_eq!([0, 1, 2, 3, 4].map(&mut left), [true, false, true, false, false]);
+}
+
+#[test]
+fn what_is_within_the_bound_stays_and_looking_for_it_writes_nothing() {
+    let directory = directory();
+    let (code, mut cache) = (code(0), open(directory.path()));
+    let manifest = signed(&code, |_| {});
+    pull(&mut cache, NAME, &manifest, &code).unwrap_or_else(|error| panic!("{error}"));
+    cache.sweep(|_| false);
+    drop(cache);
+    let uses = directory.path().join("artifacts/uses");
+    fs::remove_file(&uses).unwrap_or_else(|error| panic!("{error}"));
+    let mut cache = open(directory.path());
+    assert_eq!(cache.find(NAME, Some(&public())), Some(manifest.image));
+    assert_eq!(cache.find(NAME, Some(&public())), Some(manifest.image));
+    cache.sweep(|_| false);
+    assert_eq!(cache.find(NAME, Some(&public())), Some(manifest.image));
+    drop(cache);
+    assert!(!uses.exists());
 }

@@ -1,18 +1,22 @@
 //! One run of one container, from its start to its exit. It lives as a task on a guest thread.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use coracle_agent_core::RuntimeEvent;
 use coracle_lifecycle::{Exit, Run};
 use coracle_model::Digest;
 use tokio::sync::{Notify, mpsc};
-use wasmtime::{Error, Trap};
+use wasmtime::component::ResourceTableError;
+use wasmtime::{Error, Store, Trap};
 use wasmtime_wasi::I32Exit;
-use wasmtime_wasi::p2::bindings::CommandPre;
+use wasmtime_wasi::p2::bindings::{Command, CommandPre};
 
 use super::Report;
 use super::handler::{self, Incoming};
-use super::host::{Host, Surroundings};
+use super::host::{Host, MAX_HANDLES, Surroundings};
 use super::machine::{Machine, PrepareError, Program};
 use super::meter::Meter;
 use crate::artifacts::Stored;
@@ -23,7 +27,6 @@ pub(crate) struct Order {
     pub(crate) image: Digest,
     /// The image's artifact, and the key that must have signed it.
     pub(crate) artifact: Option<(Stored, [u8; 32])>,
-    pub(crate) cpu_millis: u64,
     pub(crate) surroundings: Surroundings,
     pub(crate) requests: mpsc::Receiver<Incoming>,
     pub(crate) kill: Arc<Notify>,
@@ -50,7 +53,7 @@ impl Voice {
 
 /// Runs it.
 pub(crate) async fn run(order: Order, voice: &Voice) -> Exit {
-    let Order { image, artifact, cpu_millis, surroundings, requests, kill, machine, .. } = order;
+    let Order { image, artifact, surroundings, requests, kill, machine, .. } = order;
     let work = async {
         let program = match prepare(&machine, image, artifact.as_ref()).await {
             Ok(program) => program,
@@ -61,15 +64,14 @@ pub(crate) async fn run(order: Order, voice: &Voice) -> Exit {
                 return Exit::CannotStart(error.to_string());
             }
         };
-        let meter = Meter::new(cpu_millis, Arc::clone(&machine.ticker));
         match program {
             Program::Command(program) => {
                 drop(requests);
-                command(&machine, &program, &surroundings, &meter, voice).await
+                command(&machine, &program, &surroundings, voice).await
             }
             Program::Handler(program) => {
                 voice.started().await;
-                handler::serve(&machine.engine, &program, &surroundings, &meter, requests).await
+                handler::serve(&machine, &program, &surroundings, requests).await
             }
         }
     };
@@ -96,37 +98,65 @@ async fn prepare(
     prepared.unwrap_or_else(|error| Err(PrepareError::Engine(error.to_string())))
 }
 
-async fn command(
-    machine: &Machine,
-    program: &CommandPre<Host>,
-    surroundings: &Surroundings,
-    meter: &Meter,
-    voice: &Voice,
-) -> Exit {
-    let mut store = surroundings.store(&machine.engine);
-    let instance = meter.measure(program.instantiate_async(&mut store)).await;
-    let instance = match instance {
-        Ok(instance) => instance,
-        Err(_) if surroundings.account.is_exceeded() => return Exit::OutOfMemory,
-        Err(error) => return Exit::CannotStart(failure(&error)),
+async fn command(machine: &Machine, program: &CommandPre<Host>, surroundings: &Surroundings, voice: &Voice) -> Exit {
+    let meter = &surroundings.meter;
+    let mut store = match surroundings.store(machine, 0) {
+        Ok(store) => store,
+        Err(error) => return error.exit(),
     };
-    voice.started().await;
-    let outcome = meter.measure(instance.wasi_cli_run().call_run(&mut store)).await;
-    match outcome {
+    let instance = match instantiate(program, &mut store, meter, voice).await {
+        Ok(instance) => instance,
+        Err(error) => return end_of(&error, surroundings).unwrap_or_else(|| Exit::CannotStart(failure(&error))),
+    };
+    match meter.measure(instance.wasi_cli_run().call_run(&mut store)).await {
         Ok(Ok(())) => Exit::Code(0),
         Ok(Err(())) => Exit::Code(1),
-        Err(error) => match error.downcast_ref::<I32Exit>() {
-            Some(I32Exit(code)) => Exit::Code(*code),
-            None if surroundings.account.is_exceeded() => Exit::OutOfMemory,
-            None => Exit::Trapped(failure(&error)),
-        },
+        Err(error) => end_of(&error, surroundings).unwrap_or_else(|| Exit::Trapped(failure(&error))),
     }
+}
+
+/// Makes the instance, and says when the guest runs. That is once it is made, or earlier: a start function runs while it
+/// is being made, and one that is still at it after its first turn may never end.
+async fn instantiate(
+    program: &CommandPre<Host>,
+    store: &mut Store<Host>,
+    meter: &Arc<Meter>,
+    voice: &Voice,
+) -> wasmtime::Result<Command> {
+    let mut making = pin!(meter.measure(program.instantiate_async(store)));
+    let first_turn = poll_fn(|context| match making.as_mut().poll(context) {
+        Poll::Pending if !making.has_had_a_turn() => Poll::Pending,
+        polled => Poll::Ready(polled),
+    })
+    .await;
+    if let Poll::Ready(Err(error)) = first_turn {
+        return Err(error);
+    }
+    voice.started().await;
+    match first_turn {
+        Poll::Ready(made) => made,
+        Poll::Pending => making.await,
+    }
+}
+
+/// How a guest ended that an error has ended; nothing if the error was not of its own making.
+fn end_of(error: &Error, surroundings: &Surroundings) -> Option<Exit> {
+    if let Some(I32Exit(code)) = error.downcast_ref() {
+        return Some(Exit::Code(*code));
+    }
+    if let Some(exceeded) = surroundings.account.exceeded() {
+        return Some(exceeded.exit());
+    }
+    error.downcast_ref::<Trap>().map(|trap| Exit::Trapped(trap.to_string()))
 }
 
 /// Why a guest failed, for people: the trap, or else the whole chain of causes.
 pub(crate) fn failure(error: &Error) -> String {
-    match error.downcast_ref::<Trap>() {
-        Some(trap) => trap.to_string(),
-        None => format!("{error:#}"),
+    if let Some(trap) = error.downcast_ref::<Trap>() {
+        return trap.to_string();
+    }
+    match error.downcast_ref() {
+        Some(ResourceTableError::Full) => format!("it held more than {MAX_HANDLES} handles of the host at once"),
+        _ => format!("{error:#}"),
     }
 }

@@ -1,25 +1,31 @@
 //! Containers that answer HTTP: each request has an instance of its own, so one that traps harms no other. The
 //! container is running until it is asked to stop; then it finishes what it has begun and ends with exit code 0.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use coracle_lifecycle::Exit;
+use coracle_model::limits::STREAM_CREDIT_BYTES;
 use http::Request;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use wasmtime::Engine;
 use wasmtime_wasi_http::WasiHttpView as _;
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
+use super::fate::Fate;
 use super::guest::failure;
 use super::host::{Host, Surroundings};
-use super::meter::Meter;
+use super::machine::Machine;
 use crate::serving::RequestBody;
 
 /// Requests that one container works on at the same time; more wait.
 const MAX_REQUESTS: usize = 32;
+
+/// What waits of the bodies of one request and its answer, about, in bytes: the controller may send so much before the
+/// guest takes it, and of the answer one piece waits for the one before it.
+const BODIES_BYTES: u64 = STREAM_CREDIT_BYTES as u64 + 2 * 64 * 1024;
 
 /// The answer of a guest, or why there is none.
 pub(crate) type Answered = Result<http::Response<HyperOutgoingBody>, String>;
@@ -32,10 +38,9 @@ pub(crate) struct Incoming {
 
 /// Serves until the pod is asked to stop.
 pub(crate) async fn serve(
-    engine: &Engine,
+    machine: &Arc<Machine>,
     program: &ProxyPre<Host>,
     surroundings: &Surroundings,
-    meter: &Meter,
     mut requests: mpsc::Receiver<Incoming>,
 ) -> Exit {
     let mut hearing = surroundings.hearing.clone();
@@ -47,16 +52,16 @@ pub(crate) async fn serve(
                 open = false;
                 requests.close();
             }
-            incoming = requests.recv(), if open && working.len() < MAX_REQUESTS => match incoming {
+            incoming = requests.recv(), if open && has_room(surroundings, working.len()) => match incoming {
                 Some(incoming) => {
-                    let work = answer(engine.clone(), program.clone(), surroundings.clone(), incoming);
-                    working.spawn(meter.measure(work));
+                    let work = answer(Arc::clone(machine), program.clone(), surroundings.clone(), incoming);
+                    working.spawn(surroundings.meter.measure(work));
                 }
                 None => open = false,
             },
             Some(_) = working.join_next() => {
-                if surroundings.account.is_exceeded() {
-                    return Exit::OutOfMemory;
+                if let Some(exceeded) = surroundings.account.exceeded() {
+                    return exceeded.exit();
                 }
             }
         }
@@ -64,10 +69,16 @@ pub(crate) async fn serve(
     Exit::Code(0)
 }
 
-async fn answer(engine: Engine, program: ProxyPre<Host>, surroundings: Surroundings, incoming: Incoming) {
-    let Incoming { request, answer } = incoming;
+/// Whether one more request can be worked on. Where memory is short they wait; a single one must do with what there is.
+fn has_room(surroundings: &Surroundings, working: usize) -> bool {
+    working == 0 || (working < MAX_REQUESTS && surroundings.account.has_room_for_another())
+}
+
+async fn answer(machine: Arc<Machine>, program: ProxyPre<Host>, surroundings: Surroundings, incoming: Incoming) {
+    let Incoming { request, mut answer } = incoming;
     let (out, mut outcome) = oneshot::channel();
-    let work = call(&engine, &program, &surroundings, request, out);
+    let fate = Fate::default();
+    let work = call(&machine, &program, &surroundings, request, out, &fate);
     tokio::pin!(work);
     // The guest may go on after it has answered: the body is still to come.
     let early = tokio::select! {
@@ -76,33 +87,41 @@ async fn answer(engine: Engine, program: ProxyPre<Host>, surroundings: Surroundi
         ended = &mut work => {
             let said = outcome.try_recv().map_err(|_| ());
             let _ = answer.send(match (said, &ended) {
-                (Ok(said), _) => said.map_err(|code| describe(&code)),
+                (Ok(said), _) => said.map(|said| fate.bind(said)).map_err(|code| describe(&code)),
                 (Err(()), Ok(())) => Err("it ended without an answer".to_owned()),
                 (Err(()), Err(error)) => Err(failure(error)),
             });
             tell(&surroundings, ended);
             return;
         }
+        // Nobody waits for it any more, so a guest that never answers does not keep its place.
+        () = answer.closed() => return,
     };
     let _ = match early {
-        Some(Ok(said)) => answer.send(said.map_err(|code| describe(&code))),
+        Some(Ok(said)) => answer.send(said.map(|said| fate.bind(said)).map_err(|code| describe(&code))),
         _ => answer.send(Err("it dropped the request".to_owned())),
     };
     tell(&surroundings, work.await);
 }
 
 async fn call(
-    engine: &Engine,
+    machine: &Machine,
     program: &ProxyPre<Host>,
     surroundings: &Surroundings,
     request: Request<RequestBody>,
     out: oneshot::Sender<Result<http::Response<HyperOutgoingBody>, ErrorCode>>,
+    fate: &Fate,
 ) -> wasmtime::Result<()> {
-    let mut store = surroundings.store(engine);
+    let mut store = surroundings.store(machine, BODIES_BYTES)?;
     let request = store.data_mut().http().new_incoming_request(Scheme::Http, request)?;
     let out = store.data_mut().http().new_response_outparam(out)?;
     let proxy = program.instantiate_async(&mut store).await?;
-    proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out).await
+    let ended = proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out).await;
+    if let Err(error) = &ended {
+        // Before the store is dropped, which ends the body.
+        fate.is_failure(failure(error));
+    }
+    ended
 }
 
 fn tell(surroundings: &Surroundings, ended: wasmtime::Result<()>) {

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coracle_engine::{LoadError, ProofError, TargetError, Verified};
+use coracle_engine::{Footprint, LoadError, ProofError, TargetError, Verified};
 use coracle_model::Digest;
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Engine, Error};
@@ -12,7 +12,8 @@ use wasmtime_wasi::p2::bindings::CommandPre;
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 
 use super::epoch::Ticker;
-use super::host::{self, Host};
+use super::host::Host;
+use super::imports;
 use crate::artifacts::Stored;
 
 /// Images that stay ready to start although nothing runs them.
@@ -60,6 +61,7 @@ pub(crate) enum Program {
 pub(crate) struct Machine {
     pub(super) engine: Engine,
     pub(super) ticker: Arc<Ticker>,
+    pub(super) footprint: Footprint,
     linker: Linker<Host>,
     /// The latest at the end.
     ready: Mutex<Vec<(Digest, Program)>>,
@@ -70,9 +72,10 @@ impl Machine {
         let config = coracle_engine::config(coracle_engine::host_target())?;
         let text = |error: Error| PrepareError::Engine(format!("{error:#}"));
         let engine = Engine::new(&config).map_err(text)?;
-        let linker = host::linker(&engine).map_err(text)?;
+        let linker = imports::linker(&engine).map_err(text)?;
+        let footprint = Footprint::of(coracle_engine::host_target())?;
         let ticker = Arc::new(Ticker::start(engine.clone())?);
-        Ok(Self { engine, ticker, linker, ready: Mutex::default() })
+        Ok(Self { engine, ticker, footprint, linker, ready: Mutex::default() })
     }
 
     /// The program of an image, if it has been started before.

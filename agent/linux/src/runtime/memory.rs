@@ -1,41 +1,116 @@
-//! Counts the memory of a container: all linear memories and tables of all its instances together.
+//! Counts the memory of a container: all linear memories and tables of all its instances, and what the host holds on
+//! their behalf. All containers of a node count together against what the node has (LIF-07).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use coracle_lifecycle::Exit;
 use wasmtime::{Error, ResourceLimiter, Result};
+
+use super::tally::{Full, Tally};
 
 /// What a table takes for each of its elements, in bytes.
 const TABLE_ELEMENT_BYTES: u64 = 8;
 
+/// A container asked for more than it may have. This is what the guest's call ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OutOfMemory {
+    /// `limits.memory`
+    #[error("over the memory limit")]
+    Limit,
+    /// What the node has for all pods.
+    #[error("the node is out of memory")]
+    Node,
+}
+
+impl OutOfMemory {
+    /// How a container ends that asked for too much.
+    pub(crate) const fn exit(self) -> Exit {
+        match self {
+            Self::Limit => Exit::OutOfMemory,
+            Self::Node => Exit::NodeOutOfMemory,
+        }
+    }
+}
+
 /// The account of one container.
 #[derive(Debug)]
 pub(crate) struct Account {
-    limit_bytes: u64,
-    used_bytes: AtomicU64,
-    exceeded: AtomicBool,
+    tally: Tally,
+    exceeded: OnceLock<OutOfMemory>,
+    /// The most that one instance ever held.
+    largest_bytes: AtomicU64,
 }
 
 impl Account {
-    /// With this limit in bytes; zero for none.
-    pub(crate) fn new(limit_bytes: u64) -> Arc<Self> {
-        let limit_bytes = if limit_bytes == 0 { u64::MAX } else { limit_bytes };
-        Arc::new(Self { limit_bytes, used_bytes: AtomicU64::new(0), exceeded: AtomicBool::new(false) })
+    /// With `limits.memory` in bytes, zero for none, on a node with so much for all. What `requests.memory` names is set
+    /// aside: within it a container never ends for what others have taken.
+    pub(crate) fn new(limit_bytes: u64, request_bytes: u64, node: &Arc<Tally>) -> Arc<Self> {
+        let tally = Tally::reserving(limit_bytes, Arc::clone(node), request_bytes);
+        Arc::new(Self { tally, exceeded: OnceLock::new(), largest_bytes: AtomicU64::new(0) })
     }
 
-    /// Whether the container has ever asked for more than its limit (LIF-07).
-    pub(crate) fn is_exceeded(&self) -> bool {
-        self.exceeded.load(Ordering::Relaxed)
+    /// Whether the container has ever asked for more than there is for it (LIF-07).
+    pub(crate) fn exceeded(&self) -> Option<OutOfMemory> {
+        self.exceeded.get().copied()
     }
 
-    fn take(&self, bytes: u64) -> bool {
-        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(bytes).filter(|used| *used <= self.limit_bytes)
-        });
-        if taken.is_err() {
-            self.exceeded.store(true, Ordering::Relaxed);
-        }
-        taken.is_ok()
+    /// What counts now, in bytes.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.tally.used()
+    }
+
+    /// The most that ever counted, in bytes.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.tally.peak()
+    }
+
+    /// Whether one more instance, as large as the largest so far, would fit.
+    pub(crate) fn has_room_for_another(&self) -> bool {
+        let largest = self.largest_bytes.load(Ordering::Relaxed);
+        let own = self.tally.used().saturating_add(largest) <= self.tally.limit();
+        own && self.tally.has_room(largest)
+    }
+
+    /// Takes so much, to be given back with [`Account::give_back`] or with the account.
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), OutOfMemory> {
+        self.tally.take(bytes).map_err(|full| self.exceed(full))
+    }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.tally.give_back(bytes);
+    }
+
+    /// Takes so much for as long as the answer lives.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Result<Held, OutOfMemory> {
+        self.take(bytes)?;
+        Ok(Held { account: Arc::clone(self), bytes })
+    }
+
+    fn exceed(&self, full: Full) -> OutOfMemory {
+        *self.exceeded.get_or_init(|| match full {
+            Full::Own => OutOfMemory::Limit,
+            Full::Shared => OutOfMemory::Node,
+        })
+    }
+}
+
+/// A buffer of the host, on a container's account.
+pub(crate) struct Held {
+    account: Arc<Account>,
+    bytes: u64,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.account.give_back(self.bytes);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Held({})", self.bytes)
     }
 }
 
@@ -43,20 +118,42 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct Holding {
     account: Arc<Account>,
+    /// Address space of a memory; a larger one moves when it grows, and is there twice meanwhile.
+    reservation_bytes: u64,
     held_bytes: u64,
     last_bytes: u64,
+    host_bytes: u64,
 }
 
 impl Holding {
-    pub(crate) const fn new(account: Arc<Account>) -> Self {
-        Self { account, held_bytes: 0, last_bytes: 0 }
+    /// Of a store that takes `base_bytes` before its guest has done anything.
+    pub(crate) fn new(account: Arc<Account>, base_bytes: u64, reservation_bytes: u64) -> Result<Self, OutOfMemory> {
+        account.take(base_bytes)?;
+        let held_bytes = base_bytes;
+        Ok(Self { account, reservation_bytes, held_bytes, last_bytes: 0, host_bytes: 0 })
+    }
+
+    /// What the host holds beside memories and tables was counted anew.
+    pub(crate) fn settle(&mut self, host_bytes: u64) -> Result<(), OutOfMemory> {
+        if host_bytes > self.host_bytes {
+            let more = host_bytes - self.host_bytes;
+            self.add(more)?;
+        } else {
+            self.give_back(self.host_bytes - host_bytes);
+        }
+        self.host_bytes = host_bytes;
+        Ok(())
+    }
+
+    fn add(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+        self.account.take(bytes)?;
+        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        self.account.largest_bytes.fetch_max(self.held_bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     fn grow(&mut self, bytes: u64) -> Result<bool> {
-        if !self.account.take(bytes) {
-            return Err(Error::msg("over the memory limit"));
-        }
-        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        self.add(bytes)?;
         self.last_bytes = bytes;
         Ok(true)
     }
@@ -69,7 +166,7 @@ impl Holding {
     fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.held_bytes);
         self.held_bytes -= bytes;
-        self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.account.give_back(bytes);
     }
 }
 
@@ -84,7 +181,11 @@ impl ResourceLimiter for Holding {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
-        self.grow(desired.saturating_sub(current) as u64)
+        let (current, desired) = (current as u64, desired as u64);
+        if desired > self.reservation_bytes && !self.account.tally.has_room(desired) {
+            return Err(self.account.exceed(Full::Shared).into());
+        }
+        self.grow(desired.saturating_sub(current))
     }
 
     fn memory_grow_failed(&mut self, _error: Error) -> Result<()> {
@@ -106,49 +207,4 @@ impl ResourceLimiter for Holding {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KIB: usize = 1024;
-
-    // LIF-07
-    #[test]
-    fn all_memories_and_tables_of_a_container_count_together() {
-        let account = Account::new(100 * KIB as u64);
-        let mut one = Holding::new(Arc::clone(&account));
-        let mut two = Holding::new(Arc::clone(&account));
-        assert!(one.memory_growing(0, 64 * KIB, None).is_ok_and(|grown| grown));
-        assert!(two.table_growing(0, 4 * KIB, None).is_ok_and(|grown| grown));
-        assert!(!account.is_exceeded());
-        assert!(two.memory_growing(0, 8 * KIB, None).is_err());
-        assert!(account.is_exceeded());
-    }
-
-    #[test]
-    fn a_store_gives_back_what_it_held() {
-        let account = Account::new(64 * KIB as u64);
-        let mut one = Holding::new(Arc::clone(&account));
-        assert!(one.memory_growing(0, 64 * KIB, None).is_ok());
-        drop(one);
-        let mut two = Holding::new(Arc::clone(&account));
-        assert!(two.memory_growing(0, 64 * KIB, None).is_ok());
-        assert!(two.memory_grow_failed(Error::msg("no room")).is_ok());
-        assert!(two.memory_growing(0, 64 * KIB, None).is_ok());
-        assert!(!account.is_exceeded());
-    }
-
-    #[test]
-    fn growth_beyond_a_memorys_own_maximum_is_no_excess() {
-        let account = Account::new(1);
-        let mut one = Holding::new(Arc::clone(&account));
-        assert!(one.memory_growing(0, 64 * KIB, Some(KIB)).is_ok_and(|grown| !grown));
-        assert!(!account.is_exceeded());
-    }
-
-    #[test]
-    fn without_a_limit_everything_fits() {
-        let account = Account::new(0);
-        let mut one = Holding::new(Arc::clone(&account));
-        assert!(one.memory_growing(0, usize::MAX / 2, None).is_ok_and(|grown| grown));
-    }
-}
+mod tests;

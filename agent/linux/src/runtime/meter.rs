@@ -1,60 +1,110 @@
-//! Measures and limits the processor time of a guest, around every turn that it gets.
+//! Measures the processor time of guests around every turn that they get, and lets them wait for their turns.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Sleep;
 
 use super::epoch::Ticker;
-use super::quota::Quota;
+use super::turns::{Answer, CpuUsage, Member, Ticket, Turns};
 
-/// The processor time of one container, shared by all that computes in its name.
-#[derive(Clone)]
-pub(crate) struct Meter {
-    quota: Option<Arc<Mutex<Quota>>>,
-    ticker: Arc<Ticker>,
+/// The turns of one agent's guest threads.
+pub(crate) struct Schedule {
+    turns: Mutex<Turns<Waker>>,
     started: Instant,
 }
 
-impl Meter {
-    /// For a container with this limit (thousandths of a core; zero for none).
-    pub(crate) fn new(cpu_millis: u64, ticker: Arc<Ticker>) -> Self {
-        let quota = Quota::new(cpu_millis, 0).map(|quota| Arc::new(Mutex::new(quota)));
-        Self { quota, ticker, started: Instant::now() }
+impl Schedule {
+    /// For so many threads.
+    pub(crate) fn new(threads: usize) -> Arc<Self> {
+        Arc::new(Self { turns: Mutex::new(Turns::new(threads)), started: Instant::now() })
     }
 
-    /// Runs `future`, which is a guest's work, on this container's account.
-    pub(crate) fn measure<F: Future>(&self, future: F) -> Measured<F> {
-        Measured { meter: self.clone(), future: Box::pin(future), pause: None }
+    fn turns(&self) -> MutexGuard<'_, Turns<Waker>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now_ns(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
+}
 
-    fn pause(&self) -> Option<Duration> {
-        let quota = self.quota.as_ref()?;
-        let wait = quota.lock().unwrap_or_else(PoisonError::into_inner).ready_in_ns(self.now_ns());
-        (wait > 0).then_some(Duration::from_nanos(wait))
+/// The processor time of one container, shared by all that computes in its name.
+pub(crate) struct Meter {
+    schedule: Arc<Schedule>,
+    member: Member,
+    ticker: Arc<Ticker>,
+    /// What others compute on the container's behalf, in nanoseconds; on its account at the end of its next turn.
+    elsewhere_ns: AtomicU64,
+}
+
+impl Meter {
+    /// For a container with this `limits.cpu` and `requests.cpu` (thousandths of a core; zero for none).
+    pub(crate) fn new(
+        schedule: Arc<Schedule>,
+        ticker: Arc<Ticker>,
+        limit_millis: u64,
+        request_millis: u64,
+    ) -> Arc<Self> {
+        let member = schedule.turns().join(limit_millis, request_millis, schedule.now_ns());
+        Arc::new(Self { schedule, member, ticker, elsewhere_ns: AtomicU64::new(0) })
     }
 
-    fn charge(&self, used: Duration) {
-        if let Some(quota) = &self.quota {
-            let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
-            quota.lock().unwrap_or_else(PoisonError::into_inner).charge(self.now_ns(), used_ns);
-        }
+    /// Runs `future`, which is a guest's work, on this container's account.
+    pub(crate) fn measure<F: Future>(self: &Arc<Self>, future: F) -> Measured<F> {
+        let ticket = self.schedule.turns().ticket();
+        let bell = Arc::new(Bell { rung: AtomicBool::new(false), task: Mutex::new(Waker::noop().clone()) });
+        let waker = Waker::from(Arc::clone(&bell));
+        let future = Box::pin(future);
+        Measured { meter: Arc::clone(self), ticket, future, bell, waker, pause: None, has_had_a_turn: false }
+    }
+
+    /// Adds what another thread computes for the container, about.
+    pub(crate) fn charge_elsewhere(&self, used_ns: u64) {
+        self.elsewhere_ns.fetch_add(used_ns, Ordering::Relaxed);
+    }
+
+    /// What it has used so far.
+    pub(crate) fn usage(&self) -> CpuUsage {
+        self.schedule.turns().usage(self.member)
+    }
+
+    fn ask(&self, ticket: Ticket, waker: &Waker) -> Answer {
+        let now_ns = self.schedule.now_ns();
+        let (answer, wake) = self.schedule.turns().ask(self.member, ticket, now_ns, waker.clone());
+        wake.into_iter().for_each(Waker::wake);
+        answer
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.schedule.turns().leave(self.member);
     }
 }
 
 /// See [`Meter::measure`].
 pub(crate) struct Measured<F> {
-    meter: Meter,
+    meter: Arc<Meter>,
+    ticket: Ticket,
     future: Pin<Box<F>>,
+    bell: Arc<Bell>,
+    /// Rings the bell.
+    waker: Waker,
     pause: Option<Pin<Box<Sleep>>>,
+    has_had_a_turn: bool,
+}
+
+impl<F> Measured<F> {
+    /// Whether it has computed at all.
+    pub(crate) const fn has_had_a_turn(&self) -> bool {
+        self.has_had_a_turn
+    }
 }
 
 impl<F: Future> Future for Measured<F> {
@@ -67,21 +117,81 @@ impl<F: Future> Future for Measured<F> {
                 std::task::ready!(pause.as_mut().poll(context));
                 this.pause = None;
             }
-            match this.meter.pause() {
-                Some(wait) => this.pause = Some(Box::pin(tokio::time::sleep(wait))),
-                None => break,
+            match this.meter.ask(this.ticket, context.waker()) {
+                Answer::Go => break,
+                Answer::Wait => return Poll::Pending,
+                Answer::Pause(wait_ns) => {
+                    this.pause = Some(Box::pin(tokio::time::sleep(Duration::from_nanos(wait_ns))));
+                }
             }
         }
-        let computing = this.meter.ticker.computing();
-        if this.meter.quota.is_none() {
-            return this.future.as_mut().poll(context);
+        this.has_had_a_turn = true;
+        this.bell.prepare(context.waker());
+        let mut turn = Turn::begin(&this.meter);
+        let outcome = this.future.as_mut().poll(&mut Context::from_waker(&this.waker));
+        if outcome.is_pending() && this.bell.rung.load(Ordering::SeqCst) {
+            turn.again = Some((this.ticket, context.waker().clone()));
         }
-        let before = processor_time();
-        let outcome = this.future.as_mut().poll(context);
-        let used = processor_time().saturating_sub(before);
-        drop(computing);
-        this.meter.charge(used);
         outcome
+    }
+}
+
+impl<F> Drop for Measured<F> {
+    fn drop(&mut self) {
+        let now_ns = self.meter.schedule.now_ns();
+        let wake = self.meter.schedule.turns().give_up(self.meter.member, self.ticket, now_ns);
+        wake.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Wakes the task, and knows that it did: a guest whose bell has rung by the end of its turn was only interrupted.
+struct Bell {
+    rung: AtomicBool,
+    task: Mutex<Waker>,
+}
+
+impl Bell {
+    fn prepare(&self, task: &Waker) {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(task);
+        self.rung.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::SeqCst);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        task.wake();
+    }
+}
+
+/// A guest computes; also where the host panics on its behalf, its turn ends with this.
+struct Turn<'a> {
+    meter: &'a Meter,
+    before: Duration,
+    again: Option<(Ticket, Waker)>,
+    _computing: super::epoch::Computing<'a>,
+}
+
+impl<'a> Turn<'a> {
+    fn begin(meter: &'a Meter) -> Self {
+        Self { meter, _computing: meter.ticker.computing(), before: processor_time(), again: None }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let used = processor_time().saturating_sub(self.before);
+        let elsewhere_ns = self.meter.elsewhere_ns.swap(0, Ordering::Relaxed);
+        let used_ns = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX).saturating_add(elsewhere_ns);
+        let schedule = &self.meter.schedule;
+        let now_ns = schedule.now_ns();
+        let wake = schedule.turns().end(self.meter.member, now_ns, used_ns, self.again.take());
+        wake.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -5,10 +5,19 @@
 //! *Tested:* the pure parts (quota, memory) beside them, the rest with real guests in `tests/`.
 //!
 //! An idle runtime owns nothing: the engine, the epoch's thread and the guest threads are made when they are needed.
-//! A guest thread is a small tokio runtime that looks for news after every single turn of a guest. A turn ends when the
-//! guest waits, or at the next tick of the epoch; so a kill waits for one turn of each guest on its thread at most.
+//! Guests are tasks on a few threads; each computes while it has a turn, and a turn ends when the guest waits, or at the
+//! next tick of the epoch. Threads look for news after every single turn, so a kill waits for one turn at most.
+//!
+//! What a container may use is counted in [`tally`]s, its own and the node's: memory, descriptors, space on
+//! the disk. `docs/limits.md` says what counts.
+
+mod tally;
+
+mod preopen;
 
 mod quota;
+
+mod turns;
 
 mod epoch;
 
@@ -18,15 +27,25 @@ mod memory;
 
 mod termination;
 
+mod output;
+
+mod filesystem;
+
 mod host;
 
+mod imports;
+
 mod machine;
+
+mod fate;
 
 mod handler;
 
 mod guest;
 
-mod thread;
+mod threads;
+
+mod usage;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -35,21 +54,27 @@ use std::time::Duration;
 use coracle_agent_core::RuntimeEvent;
 use coracle_lifecycle::{Exit, Run};
 use coracle_model::{Container, Digest, Pod, PodUid};
+use rustix::process::{Resource, getrlimit};
 use tokio::sync::{Notify, mpsc};
 
 use self::guest::Order;
 pub(crate) use self::handler::{Answered, Incoming};
-use self::host::Surroundings;
+use self::host::{Node, Surroundings};
+pub use self::imports::interfaces;
 use self::machine::Machine;
+use self::meter::Meter;
+pub use self::preopen::{DiskFull, DiskQuota, Preopen};
+use self::tally::Tally;
 use self::termination::Bell;
-use self::thread::GuestThread;
+use self::threads::GuestThreads;
+use self::usage::Counts;
 use crate::artifacts::Stored;
 use crate::logs::Output;
 
 /// Requests that wait for one container.
 const MAX_WAITING_REQUESTS: usize = 64;
-/// Guests of one node rarely fill more cores than this, and each thread is memory.
-const MAX_THREADS: usize = 4;
+/// Descriptors of the operating system that guests leave to the agent itself.
+const OWN_DESCRIPTORS: u64 = 256;
 
 /// What the runtime has to say.
 #[derive(Debug)]
@@ -65,7 +90,7 @@ struct Handle {
     bell: Bell,
     kill: Arc<Notify>,
     requests: mpsc::Sender<Incoming>,
-    thread: usize,
+    counts: Counts,
     /// Ports that the container names; none means that it answers on any.
     ports: Vec<u16>,
 }
@@ -84,21 +109,31 @@ pub struct Start<'a> {
     pub artifact: Option<(Stored, [u8; 32])>,
     /// Where its lines go.
     pub output: Arc<Output>,
+    /// The directories that it finds open.
+    pub preopens: Vec<Preopen>,
 }
 
 /// The guests of one agent. Dropping it ends them all.
 pub struct Runtime {
     machine: Arc<OnceLock<Arc<Machine>>>,
-    threads: Vec<GuestThread>,
+    threads: Option<GuestThreads>,
+    node: Node,
     runs: HashMap<Run, Handle>,
     reports: mpsc::Sender<Report>,
 }
 
 impl Runtime {
-    /// An idle one, which will say what happens on `reports`.
+    /// An idle one, which will say what happens on `reports`. All its guests together may take `memory_bytes`
+    /// (`status.allocatable.memory`; zero for no bound).
     #[must_use]
-    pub fn new(reports: mpsc::Sender<Report>) -> Self {
-        Self { machine: Arc::default(), threads: Vec::new(), runs: HashMap::new(), reports }
+    pub fn new(reports: mpsc::Sender<Report>, memory_bytes: u64) -> Self {
+        let open = getrlimit(Resource::Nofile).current.unwrap_or(0);
+        let descriptors = if open == 0 { 0 } else { open.saturating_sub(OWN_DESCRIPTORS).max(1) };
+        let node = Node {
+            memory: Arc::new(Tally::new(memory_bytes, None)),
+            descriptors: Arc::new(Tally::new(descriptors, None)),
+        };
+        Self { machine: Arc::default(), threads: None, node, runs: HashMap::new(), reports }
     }
 
     /// Starts a run; [`RuntimeEvent::Started`] or [`RuntimeEvent::Exited`] follows. Starting it twice is starting it
@@ -107,7 +142,7 @@ impl Runtime {
         if self.runs.contains_key(&start.run) {
             return;
         }
-        let Start { run, pod, container, image, artifact, output } = start;
+        let Start { run, pod, container, image, artifact, output, preopens } = start;
         let machine = match self.machine() {
             Ok(machine) => machine,
             Err(reason) => {
@@ -115,8 +150,8 @@ impl Runtime {
                 return self.exited(run, Exit::CannotStart(reason)).await;
             }
         };
-        let thread = match self.least_busy_thread() {
-            Ok(thread) => thread,
+        let threads = match self.threads() {
+            Ok(threads) => threads,
             Err(error) => {
                 output.end();
                 return self.exited(run, Exit::CannotStart(format!("no thread for it: {error}"))).await;
@@ -125,21 +160,25 @@ impl Runtime {
         let (bell, hearing) = termination::bell();
         let (sender, requests) = mpsc::channel(MAX_WAITING_REQUESTS);
         let kill = Arc::new(Notify::new());
-        let order = Order {
-            run: run.clone(),
-            image,
-            artifact,
-            cpu_millis: container.limits.cpu_millis,
-            surroundings: Surroundings::new(pod, container, hearing, output),
-            requests,
-            kill: Arc::clone(&kill),
-            machine,
-        };
+        let schedule = Arc::clone(&threads.schedule);
+        let (limit, request) = (container.limits.cpu_millis, container.requests.cpu_millis);
+        let meter = Meter::new(schedule, Arc::clone(&machine.ticker), limit, request);
+        let surroundings = Surroundings::new((pod, container), hearing, output, preopens, meter, &self.node);
+        let counts = Counts::of(&surroundings);
+        let order =
+            Order { run: run.clone(), image, artifact, surroundings, requests, kill: Arc::clone(&kill), machine };
         let ports = container.ports.iter().map(|(_, port)| *port).collect();
-        if self.threads[thread].send(order).await {
-            self.runs.insert(run, Handle { image, bell, kill, requests: sender, thread, ports });
-        } else {
-            self.exited(run, Exit::CannotStart("its thread has ended".to_owned())).await;
+        let reports = self.reports.clone();
+        if let Some(threads) = &self.threads {
+            threads.attend(order, reports);
+        }
+        self.runs.insert(run, Handle { image, bell, kill, requests: sender, counts, ports });
+    }
+
+    fn threads(&mut self) -> std::io::Result<&GuestThreads> {
+        match &mut self.threads {
+            Some(threads) => Ok(threads),
+            threads => Ok(threads.insert(GuestThreads::start()?)),
         }
     }
 
@@ -149,22 +188,6 @@ impl Runtime {
         }
         let machine = Arc::new(Machine::new().map_err(|error| error.to_string())?);
         Ok(Arc::clone(self.machine.get_or_init(|| machine)))
-    }
-
-    fn least_busy_thread(&mut self) -> std::io::Result<usize> {
-        let mut busy = vec![0_usize; self.threads.len()];
-        for handle in self.runs.values() {
-            busy[handle.thread] += 1;
-        }
-        let least = busy.iter().enumerate().min_by_key(|(_, runs)| **runs).map(|(thread, runs)| (thread, *runs));
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        match least {
-            Some((thread, runs)) if runs == 0 || self.threads.len() >= cores.min(MAX_THREADS) => Ok(thread),
-            _ => {
-                self.threads.push(GuestThread::start(self.threads.len(), self.reports.clone())?);
-                Ok(self.threads.len() - 1)
-            }
-        }
     }
 
     /// Makes the termination signal visible to the guest.

@@ -44,6 +44,47 @@ impl Quota {
     }
 }
 
+/// A period, as Linux counts them for `cpu.stat`.
+const PERIOD_NS: u64 = 100_000_000;
+
+/// In how many periods a container wanted to compute, and in how many its limit held it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Periods {
+    /// `nr_periods`
+    pub(crate) wanted: u64,
+    /// `nr_throttled`
+    pub(crate) held: u64,
+    /// `throttled_time`, in nanoseconds.
+    pub(crate) held_ns: u64,
+    /// Periods before this one are counted, as wanted and as held.
+    next_wanted: u64,
+    next_held: u64,
+    held_until_ns: u64,
+}
+
+impl Periods {
+    /// It wants to compute.
+    pub(crate) fn wanted(&mut self, now_ns: u64) {
+        let period = now_ns / PERIOD_NS;
+        if period >= self.next_wanted {
+            self.wanted += 1;
+            self.next_wanted = period + 1;
+        }
+    }
+
+    /// It is held back for so long, from now on. What several parts of one container wait at once counts once.
+    pub(crate) fn held(&mut self, now_ns: u64, wait_ns: u64) {
+        let end_ns = now_ns.saturating_add(wait_ns);
+        self.held_ns += end_ns.saturating_sub(now_ns.max(self.held_until_ns));
+        self.held_until_ns = self.held_until_ns.max(end_ns);
+        let (first, end) = (now_ns / PERIOD_NS, end_ns.div_ceil(PERIOD_NS));
+        self.held += end.saturating_sub(first.max(self.next_held));
+        self.next_held = self.next_held.max(end);
+        self.wanted += end.saturating_sub(first.max(self.next_wanted));
+        self.next_wanted = self.next_wanted.max(end);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +145,21 @@ mod tests {
         let mut quota = quota(1000);
         quota.charge(500 * MS, 100 * MS);
         assert_eq!(quota.ready_in_ns(0), 1);
+    }
+
+    #[test]
+    fn periods_count_once_however_often_a_guest_asks() {
+        let mut periods = Periods::default();
+        for now in [0, 10 * MS, 99 * MS] {
+            periods.wanted(now);
+        }
+        assert_eq!((periods.wanted, periods.held), (1, 0));
+        // Held from within the first period until within the third, by two of its instances.
+        periods.held(50 * MS, 200 * MS);
+        periods.held(60 * MS, 190 * MS);
+        assert_eq!((periods.wanted, periods.held, periods.held_ns), (3, 3, 200 * MS));
+        periods.wanted(260 * MS);
+        periods.wanted(1000 * MS);
+        assert_eq!((periods.wanted, periods.held), (4, 3));
     }
 }

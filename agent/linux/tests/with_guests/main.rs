@@ -4,6 +4,10 @@ mod workbench;
 
 mod guests;
 
+mod bad_guests;
+
+mod limits;
+
 mod streams;
 
 mod session;

@@ -6,31 +6,33 @@ use crate::workbench::{Bench, built, container, variable};
 use coracle_agent::streams::Streams;
 use coracle_agent_core::Input;
 use coracle_lifecycle::Exit;
-use coracle_model::limits::Limits;
-use coracle_model::{Container, PodUid, SessionNumber};
-use coracle_wire::stream::{HttpRequest, LogsRequest, StreamCredit, StreamEnd, StreamHead, StreamOpen, StreamTarget};
+use coracle_model::limits::{Limits, STREAM_CHUNK_BYTES};
+use coracle_model::{Container, Millis, PodUid, SessionNumber};
+use coracle_wire::stream::{
+    HttpRequest, LogsRequest, StreamCredit, StreamEnd, StreamHead, StreamOpen, StreamTarget, decode_usage,
+};
 use tokio::sync::mpsc;
 
-struct Door {
-    streams: Streams,
+pub(crate) struct Door {
+    pub(crate) streams: Streams,
     inputs: mpsc::Receiver<Input>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Served {
-    head: Option<StreamHead>,
+pub(crate) struct Served {
+    pub(crate) head: Option<StreamHead>,
     body: Vec<u8>,
-    error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl Served {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
 impl Door {
-    fn new(bench: &Bench) -> Self {
+    pub(crate) fn new(bench: &Bench) -> Self {
         let (sender, inputs) = mpsc::channel(64);
         Self { streams: Streams::new(sender, bench.logs.clone(), &Limits::LINUX), inputs }
     }
@@ -40,12 +42,13 @@ impl Door {
         input.ok().flatten().unwrap_or_else(|| panic!("the stream said nothing"))
     }
 
-    fn open(&mut self, bench: &Bench, id: u64, credit: u32, target: StreamTarget) {
-        self.streams.open(StreamOpen { session: SessionNumber(1), id, credit, target }, &bench.runtime);
+    pub(crate) fn open(&mut self, bench: &Bench, id: u64, credit: u32, target: StreamTarget) {
+        let open = StreamOpen { session: SessionNumber(1), id, credit, target };
+        self.streams.open(open, &bench.runtime, Millis::ZERO);
     }
 
     /// Reads to the end, granting anew what was read.
-    async fn finish(&mut self, id: u64) -> Served {
+    pub(crate) async fn finish(&mut self, id: u64) -> Served {
         let mut served = Served::default();
         loop {
             match self.next().await {
@@ -78,7 +81,7 @@ fn logs(pod: u128) -> LogsRequest {
     }
 }
 
-fn get(pod: u128, port: u16, path: &str) -> StreamTarget {
+pub(crate) fn get(pod: u128, port: u16, path: &str) -> StreamTarget {
     StreamTarget::Http(HttpRequest {
         uid: PodUid(pod),
         port,
@@ -88,7 +91,7 @@ fn get(pod: u128, port: u16, path: &str) -> StreamTarget {
     })
 }
 
-fn web() -> Container {
+pub(crate) fn web() -> Container {
     Container {
         ports: vec![("http".into(), 8080)],
         env: vec![variable("POD_NAME", "web-1"), variable("NODE_NAME", "pi-1")],
@@ -207,4 +210,61 @@ async fn a_stream_that_the_controller_cancels_says_no_more() {
     output.append(SystemTime::UNIX_EPOCH, b"unheard");
     door.open(&bench, 2, 1 << 16, StreamTarget::Logs(logs(1)));
     assert_eq!(door.finish(2).await.text(), "unheard\n");
+}
+
+// POD-11
+#[tokio::test]
+async fn hundreds_of_followers_of_a_flood_hold_nothing_while_they_wait() {
+    const FOLLOWERS: u64 = 200;
+    let bench = Bench::new();
+    let output = bench.logs.begin(PodUid(1), "main");
+    let mut door = Door::new(&bench);
+    for id in 1..=FOLLOWERS {
+        door.open(&bench, id, 1 << 20, StreamTarget::Logs(LogsRequest { follow: true, ..logs(1) }));
+    }
+    let mut heads = 0;
+    while heads < FOLLOWERS {
+        assert!(matches!(door.next().await, Input::StreamHead(_)));
+        heads += 1;
+    }
+    // Nobody takes what they say, and the container goes on: its writer waits for none of them.
+    for number in 0..100_000 {
+        output.append(SystemTime::UNIX_EPOCH, format!("line {number:06} of a flood").as_bytes());
+        if number % 1000 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    output.end();
+    let mut texts = vec![Vec::new(); FOLLOWERS as usize + 1];
+    let mut ended = 0;
+    while ended < FOLLOWERS {
+        match door.next().await {
+            Input::StreamData(data) => texts[data.id as usize].extend(data.bytes),
+            Input::StreamEnd(end) => {
+                assert_eq!(end.error, None);
+                ended += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    for text in &texts[1..] {
+        assert!(text.ends_with(b"line 099999 of a flood\n"));
+        // What the ring keeps, and one piece that was said before.
+        assert!(text.len() <= Limits::LINUX.log_bytes + STREAM_CHUNK_BYTES, "{} bytes", text.len());
+    }
+}
+
+#[tokio::test]
+async fn usage_is_counted_when_somebody_asks() {
+    let mut bench = Bench::new();
+    let run = bench.start(1, &built("stubborn"), container()).await;
+    bench.started(&run).await;
+    let mut door = Door::new(&bench);
+    door.open(&bench, 1, 16, StreamTarget::Usage);
+    let served = door.finish(1).await;
+    assert_eq!((served.head.map(|head| head.status), served.error), (Some(200), None));
+    let usage = decode_usage(&served.body).unwrap_or_else(|| panic!("no usage: {:?}", served.body));
+    assert!(usage.cpu_ns > 0 && usage.memory_bytes > 0, "{usage:?}");
+    let found: Vec<_> = usage.containers.iter().map(|used| (used.uid, used.container.as_str())).collect();
+    assert_eq!(found, [(PodUid(1), "main")]);
 }

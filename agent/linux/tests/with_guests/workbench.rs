@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coracle_agent::artifacts::{Artifacts, Stored};
 use coracle_agent::logs::{Logs, Next, Output};
-use coracle_agent::runtime::{Report, Runtime, Start};
+use coracle_agent::runtime::{Preopen, Report, Runtime, Start};
 use coracle_agent_core::RuntimeEvent;
 use coracle_engine::Statement;
 use coracle_lifecycle::{Exit, Run};
@@ -85,6 +85,8 @@ pub(crate) struct Bench {
     pub(crate) runtime: Runtime,
     reports: mpsc::Receiver<Report>,
     pub(crate) logs: Arc<Logs>,
+    /// What the next guest that is started finds mounted.
+    pub(crate) preopens: Vec<Preopen>,
 }
 
 /// A container as the controller would send it.
@@ -119,14 +121,20 @@ fn run_of(pod: u128) -> Run {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::with_memory(0)
+    }
+
+    /// A node that has so much memory for all guests together.
+    pub(crate) fn with_memory(memory_bytes: u64) -> Self {
         let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
         let artifacts = Artifacts::open(directory.path()).unwrap_or_else(|error| panic!("{error}"));
         let (sender, reports) = mpsc::channel(64);
-        Self { directory, artifacts, runtime: Runtime::new(sender), reports, logs: Logs::new(&Limits::LINUX) }
+        let runtime = Runtime::new(sender, memory_bytes);
+        Self { directory, artifacts, runtime, reports, logs: Logs::new(&Limits::LINUX), preopens: Vec::new() }
     }
 
     /// Signs, pulls and finds it, as an agent does.
-    fn stored(&mut self, wasm: &[u8]) -> Stored {
+    pub(crate) fn stored(&mut self, wasm: &[u8]) -> Stored {
         let (manifest, code) = signed(wasm);
         let public = Self::public_key();
         let (image, artifact) = (manifest.image, manifest.artifact);
@@ -166,7 +174,8 @@ impl Bench {
         };
         let output = self.logs.begin(pod.uid, "main");
         let container = &pod.containers[0];
-        self.runtime.start(Start { run: run.clone(), pod: &pod, container, image, artifact, output }).await;
+        let preopens = std::mem::take(&mut self.preopens);
+        self.runtime.start(Start { run: run.clone(), pod: &pod, container, image, artifact, output, preopens }).await;
         run
     }
 

@@ -54,6 +54,11 @@ impl<'a> At<'a> {
         FieldError::duplicate(self, found)
     }
 
+    /// `path: Not found: found`
+    pub(super) fn not_found(self, found: &Value) -> FieldError {
+        FieldError { reason: FieldReason::NotFound, field: self.into(), message: format!("Not found: {found}") }
+    }
+
     pub(super) fn too_long(self, bytes: usize) -> FieldError {
         FieldError::too_long(self, bytes)
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, given, items, one_of, text};
-use super::{not_in_this_build, quantities, syntax};
+use super::{downward, not_in_this_build, quantities, syntax};
 
 /// Checks one of `spec.containers`.
 pub(super) fn validate(container: &Value, at: &At<'_>, causes: &mut Causes) {
@@ -112,10 +112,10 @@ fn value_from(variable: &Value, at: &At<'_>, causes: &mut Causes) {
         _ => causes.push(at.invalid(from, "may not have more than one field specified at a time")),
     }
     if given(&from["fieldRef"]) {
-        field_ref(&from["fieldRef"], &at.field("fieldRef"), causes);
+        downward::field_ref(&from["fieldRef"], &downward::OF_VARIABLES, &at.field("fieldRef"), causes);
     }
     if given(&from["resourceFieldRef"]) {
-        resource_field_ref(&from["resourceFieldRef"], &at.field("resourceFieldRef"), causes);
+        downward::resource_field_ref(&from["resourceFieldRef"], false, &at.field("resourceFieldRef"), causes);
     }
     for source in ["configMapKeyRef", "secretKeyRef"] {
         let reference = &from[source];
@@ -131,49 +131,6 @@ fn value_from(variable: &Value, at: &At<'_>, causes: &mut Causes) {
         } else {
             syntax::check(text(reference, "key"), syntax::config_key, &at.field("key"), causes);
         }
-    }
-}
-
-/// The fields of the pod that a variable can show.
-const FIELD_PATHS: [&str; 8] = [
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.podIP",
-    "status.podIPs",
-];
-
-fn field_ref(reference: &Value, at: &At<'_>, causes: &mut Causes) {
-    let path = text(reference, "fieldPath");
-    if text(reference, "apiVersion") != "v1" {
-        causes.push(at.field("apiVersion").not_supported(&reference["apiVersion"], &["v1"]));
-    }
-    if path.is_empty() {
-        causes.push(at.field("fieldPath").required(""));
-        return;
-    }
-    let key = ["metadata.labels['", "metadata.annotations['"]
-        .iter()
-        .find_map(|prefix| path.strip_prefix(prefix)?.strip_suffix("']"));
-    match key {
-        Some(key) => syntax::check(key, syntax::qualified_name, &at.field("fieldPath"), causes),
-        None if FIELD_PATHS.contains(&path) => {}
-        None => causes.push(at.field("fieldPath").not_supported(&reference["fieldPath"], &FIELD_PATHS)),
-    }
-}
-
-fn resource_field_ref(reference: &Value, at: &At<'_>, causes: &mut Causes) {
-    const RESOURCES: [&str; 4] = ["limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
-    if text(reference, "resource").is_empty() {
-        causes.push(at.field("resource").required(""));
-    } else if !RESOURCES.contains(&text(reference, "resource")) {
-        causes.push(at.field("resource").not_supported(&reference["resource"], &RESOURCES));
-    }
-    if given(&reference["divisor"]) {
-        quantities::check(&reference["divisor"], &at.field("divisor"), causes);
     }
 }
 

@@ -20,6 +20,7 @@ mod pod_defaults;
 
 mod container;
 mod label_keys;
+mod downward;
 mod label_selector;
 mod not_in_this_build;
 mod pod_affinity;
@@ -27,6 +28,7 @@ mod pod_spec;
 mod quantities;
 mod scheduling;
 mod spread;
+mod volumes;
 mod workload;
 
 mod config_map;

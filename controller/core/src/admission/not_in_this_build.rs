@@ -21,7 +21,6 @@ const POD_FIELDS: &[(&str, &str)] = &[
     ("readinessGates", "readiness gates are not in this build"),
     ("schedulingGroup", "scheduling groups are not in this build"),
     ("activeDeadlineSeconds", "deadlines of pods are not in this build"),
-    ("volumes", "volumes are not in this build"),
 ];
 
 /// Switches of a pod's spec: refused when they are on.
@@ -39,8 +38,7 @@ const CONTAINER_FIELDS: &[(&str, &str)] = &[
     ("readinessProbe", "probes are not in this build"),
     ("startupProbe", "probes are not in this build"),
     ("lifecycle", "lifecycle hooks are not in this build"),
-    ("volumeMounts", "volumes are not in this build"),
-    ("volumeDevices", "volumes are not in this build"),
+    ("volumeDevices", "block devices are not in this build"),
     ("restartPolicy", "a restart policy for one container is not in this build; use spec.restartPolicy"),
     ("restartPolicyRules", "restart rules for one container are not in this build; use spec.restartPolicy"),
 ];

@@ -62,7 +62,8 @@ fn qos_class(spec: &Value) -> &'static str {
     let amount = |list: &Value, name: &str| quantities::milli(&list[name]).filter(|amount| *amount > 0);
     let mut guaranteed = true;
     let mut anything = false;
-    for (_, container) in items(&spec["containers"]) {
+    let containers = items(&spec["containers"]).chain(items(&spec["initContainers"]));
+    for (_, container) in containers {
         let (limits, requests) = (&container["resources"]["limits"], &container["resources"]["requests"]);
         for name in ["cpu", "memory"] {
             let (limit, request) = (amount(limits, name), amount(requests, name));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::at::{default, items_mut};
-use super::quantities;
+use super::{quantities, volumes};
 
 /// Fills in what Kubernetes fills in for every pod spec, a template's too.
 pub(super) fn spec(spec: &mut Value) {
@@ -12,6 +12,7 @@ pub(super) fn spec(spec: &mut Value) {
     default(spec, "terminationGracePeriodSeconds", || json!(30));
     default(spec, "schedulerName", || json!("default-scheduler"));
     default(spec, "securityContext", || json!({}));
+    volumes::defaults(spec);
     for list in ["containers", "initContainers"] {
         items_mut(spec, list).for_each(container);
     }
@@ -29,12 +30,7 @@ fn container(container: &mut Value) {
     }
     for variable in items_mut(container, "env") {
         let Some(from) = variable.get_mut("valueFrom") else { continue };
-        if let Some(reference) = from.get_mut("fieldRef") {
-            default(reference, "apiVersion", || json!("v1"));
-        }
-        if let Some(reference) = from.get_mut("resourceFieldRef") {
-            default(reference, "divisor", || json!("0"));
-        }
+        volumes::downward_default(from);
     }
 }
 

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, at_least, given, items, one_of, text};
-use super::{container, not_in_this_build, scheduling, syntax};
+use super::{container, not_in_this_build, scheduling, syntax, volumes};
 
 /// Checks a pod's spec, with its defaults in place.
 pub(super) fn validate(spec: &Value, at: &At<'_>, causes: &mut Causes) {
     containers(spec, at, causes);
+    volumes::validate(spec, at, causes);
     one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], at, causes);
     one_of(spec, "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"], at, causes);
     at_least(spec, "terminationGracePeriodSeconds", 0, at, causes);

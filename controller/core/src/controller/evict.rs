@@ -8,7 +8,7 @@ use crate::error::{ApiError, FieldError, FieldReason};
 use crate::object::{Key, Object, Uid};
 use crate::reconcile::disruption::{Standing, budgets_of};
 use crate::request::{Answer, DeleteOptions, Outcome};
-use crate::write::{Writer, check_preconditions, set_condition};
+use crate::write::{Writer, check_preconditions, put_condition};
 
 /// Evicts a pod: marks it, and deletes it gracefully.
 ///
@@ -94,16 +94,16 @@ fn ask_budgets(writer: &Writer<'_>, pod: &Object) -> Result<(), ApiError> {
 
 /// The condition that says why the pod goes.
 fn mark(writer: &mut Writer<'_>, pod: &Object) -> Result<(), ApiError> {
-    let mut value = pod.value();
-    set_condition(
-        &mut value,
+    let mut status = pod.status();
+    put_condition(
+        &mut status,
         json!({
             "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
             "lastTransitionTime": writer.now.stamp(), "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",
         }),
     );
-    writer.status(&pod.key, Some(pod.revision), value, true).map(|_| ())
+    writer.put_status(&pod.key, pod.revision, &status).map(|_| ())
 }
 
 #[cfg(test)]

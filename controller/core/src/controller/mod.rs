@@ -10,6 +10,8 @@
 
 mod evict;
 mod requests;
+#[cfg(test)]
+mod tests;
 mod wakes;
 
 use coracle_model::{ClusterId, Millis};
@@ -18,16 +20,17 @@ use coracle_wire::up::Up;
 
 use crate::clock::Now;
 use crate::error::ApiError;
-use crate::events;
+use crate::events::{self, Budget};
+use crate::kind::Kind;
 use crate::names::Names;
 use crate::nodes::Nodes;
 use crate::nodes::leases::Leases;
 use crate::object::Key;
 use crate::plan::{Plan, Write};
 use crate::reconcile;
-use crate::request::{Answer, Request};
+use crate::request::{Answer, Request, Verb};
 use crate::schedule::Scheduler;
-use crate::store::{Action, Change};
+use crate::store::{self, Action, Change, Room};
 use crate::view::View;
 use crate::write::{Writer, Written};
 
@@ -39,6 +42,9 @@ const MAX_STEPS: usize = 200_000;
 
 /// How often old events are looked for, in milliseconds.
 const EXPIRE_EVENTS_MS: u64 = 60_000;
+
+/// A controller that settles so much later than it asked for was not running, in milliseconds.
+const OVERSLEPT_MS: u64 = 5_000;
 
 /// Names a request that waits for its answer; chosen by the shell.
 pub type Ticket = u64;
@@ -55,6 +61,8 @@ pub enum Input {
         /// What.
         up: Box<Up>,
     },
+    /// The store has more or less room than before.
+    Room(Room),
     /// Time has passed.
     Tick,
 }
@@ -106,7 +114,11 @@ pub struct Controller {
     /// How many of them the observers have seen.
     observed: usize,
     effects: Vec<Effect>,
+    events: Budget,
     expire_events_at: Millis,
+    room: Room,
+    /// When [`Self::settle`] is to be called again at the latest.
+    awake_by: Option<Millis>,
 }
 
 impl Controller {
@@ -124,11 +136,13 @@ impl Controller {
             changes: Vec::new(),
             observed: 0,
             effects: Vec::new(),
+            events: Budget::new(now.mono),
             expire_events_at: now.mono,
+            room: Room::Plenty,
+            awake_by: None,
         };
-        let everything: Vec<_> = crate::kind::Kind::all()
-            .flat_map(|kind| controller.view.list(kind, None).cloned().collect::<Vec<_>>())
-            .collect();
+        let everything: Vec<_> =
+            Kind::all().flat_map(|kind| controller.view.list(kind, None).cloned().collect::<Vec<_>>()).collect();
         for object in everything {
             let change = Change { revision: object.revision, action: Action::Added, object, previous: None };
             controller.observe(&change, now);
@@ -154,7 +168,10 @@ impl Controller {
     pub fn handle(&mut self, now: Now, input: Input) {
         match input {
             Input::Request(ticket, request) => {
-                let answer = requests::execute(&mut self.writer(now), *request);
+                let answer = match self.room_for(&request) {
+                    Ok(()) => requests::execute(&mut self.writer(now), *request),
+                    Err(error) => Err(error),
+                };
                 self.effects.push(Effect::Answer(ticket, Box::new(answer)));
             }
             Input::Hear { node, up } => {
@@ -162,12 +179,23 @@ impl Controller {
                 self.carry_out(plan, None, now);
                 self.send_replies();
             }
+            Input::Room(room) => {
+                self.nodes.record(!matches!(room, Room::Full(_)));
+                self.room = room;
+            }
             Input::Tick => {}
         }
     }
 
-    /// Turns the crank until nothing moves.
+    /// Turns the crank until nothing moves. While the store is full nothing is staged: agents are heard and told what
+    /// they should run, and everything else waits.
     pub fn settle(&mut self, now: Now) -> Stage {
+        self.forgive_own_absence(now);
+        if matches!(self.room, Room::Full(_)) {
+            self.nodes.flush(&self.view, now);
+            self.send_replies();
+            return Stage { changes: Vec::new(), effects: std::mem::take(&mut self.effects) };
+        }
         self.expire_events(now);
         self.wakes.due(now.mono);
         for _ in 0..MAX_STEPS {
@@ -186,12 +214,38 @@ impl Controller {
         self.nodes.flush(&self.view, now);
         self.send_replies();
         self.observed = 0;
-        Stage { changes: std::mem::take(&mut self.changes), effects: std::mem::take(&mut self.effects) }
+        self.awake_by = self.wake_at();
+        let changes = store::coalesce(std::mem::take(&mut self.changes));
+        Stage { changes, effects: std::mem::take(&mut self.effects) }
+    }
+
+    /// A controller that was stopped for a while (a suspended machine, a disk that hung) has heard nobody meanwhile, and
+    /// silence is judged from when it listens again: every node gets its full time, as after a start.
+    fn forgive_own_absence(&mut self, now: Now) {
+        if self.awake_by.take().is_some_and(|at| now.mono.since(at) > OVERSLEPT_MS) {
+            self.nodes.forgive_silence(now.mono);
+        }
+    }
+
+    /// Whether there is room for what a request wants. A dry run needs none.
+    fn room_for(&self, request: &Request) -> Result<(), ApiError> {
+        match &self.room {
+            Room::Full(what) if !request.dry_run => Err(ApiError::insufficient_storage(what.as_str())),
+            Room::Scarce
+                if !request.dry_run && request.kind == Kind::EVENT && matches!(request.verb, Verb::Create(_)) =>
+            {
+                Err(ApiError::insufficient_storage("the disk of the store is nearly full: events are not kept"))
+            }
+            Room::Full(_) | Room::Scarce | Room::Plenty => Ok(()),
+        }
     }
 
     /// When to settle again, if nothing happens before.
     #[must_use]
     pub fn wake_at(&self) -> Option<Millis> {
+        if matches!(self.room, Room::Full(_)) {
+            return self.nodes.wake_at();
+        }
         [self.wakes.next(), self.scheduler.wake_at(), self.nodes.wake_at(), Some(self.expire_events_at)]
             .into_iter()
             .flatten()
@@ -223,10 +277,16 @@ impl Controller {
                 return self.create_failed(row, key, &error, now);
             }
         }
-        for note in plan.notes {
-            let write = events::record(&self.view, &note, now, &mut self.names);
-            // An event about a namespace that has just gone has nowhere to be kept.
-            let _: Result<Written, ApiError> = self.writer(now).write(write);
+        // Events are the first to go.
+        for note in plan.notes.into_iter().filter(|_| self.room == Room::Plenty).collect::<Vec<_>>() {
+            if !self.events.allows(&note, now.mono) {
+                continue;
+            }
+            if let Some(write) = events::record(&self.view, &note, now) {
+                self.events.spend();
+                // An event about a namespace that has just gone has nowhere to be kept.
+                let _: Result<Written, ApiError> = self.writer(now).write(write);
+            }
         }
         if let Some((row, key)) = planner {
             self.wakes.schedule(row, key, plan.wake_at);

@@ -96,7 +96,7 @@ fn replace(
     let warnings = decode(key.kind, &mut value, validation)?;
     let written = match subresource {
         None => writer.update(key, None, value)?,
-        Some(Subresource::Status) => writer.status(key, None, value, false)?,
+        Some(Subresource::Status) => writer.status(key, None, &value)?,
         Some(Subresource::Finalize) => writer.update(key, None, value)?,
         Some(_) => return Err(ApiError::method_not_allowed()),
     };
@@ -135,7 +135,7 @@ fn patched(
     let warnings = decode(key.kind, &mut value, validation)?;
     let written = match subresource {
         None | Some(Subresource::Finalize) => writer.update(key, None, value)?,
-        Some(Subresource::Status) => writer.status(key, None, value, false)?,
+        Some(Subresource::Status) => writer.status(key, None, &value)?,
         Some(_) => return Err(ApiError::method_not_allowed()),
     };
     Ok(updated(written, warnings))

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use coracle_model::Millis;
 use coracle_model::limits::SYNC_PART_BYTES;
-use coracle_model::{Millis, Pod};
 use coracle_wire::Item;
 use coracle_wire::down::{Delta, Down, Sync};
 
@@ -110,17 +110,14 @@ fn bound_to(object: &Object, node: &str) -> bool {
 fn encode(view: &View, object: &Object) -> Option<(Item, Sent)> {
     let pod = lower::pod(view, object)?;
     let item = Item::new(pod.uid, &pod);
-    let sent = Sent {
-        fingerprint: fingerprint(&pod),
-        waits_for_config: pod.containers.iter().any(|container| container.config_error.is_some()),
-    };
+    let sent = Sent { fingerprint: fingerprint(&item) };
     Some((item, sent))
 }
 
 /// Tells two forms of one pod apart. It never leaves this process, so the standard hasher with its fixed keys serves.
-fn fingerprint(pod: &Pod) -> u64 {
+fn fingerprint(item: &Item) -> u64 {
     #[expect(deprecated, reason = "SipHash with fixed keys: the same in every run of the simulator")]
     let mut hasher = std::hash::SipHasher::new();
-    hasher.write(format!("{pod:?}").as_bytes());
+    hasher.write(item.body());
     hasher.finish()
 }

@@ -7,6 +7,7 @@ use coracle_model::Millis;
 /// The last sign of life of every node.
 #[derive(Clone, Debug, Default)]
 pub struct Leases {
+    /// Since when the controller listens without a break.
     started: Millis,
     renewed: BTreeMap<String, Millis>,
 }
@@ -27,10 +28,21 @@ impl Leases {
         }
     }
 
-    /// When the node was last heard; the controller's own start if it has not been.
+    /// The controller itself was away until `now`: whoever was not heard meanwhile may well have spoken.
+    pub fn forgive(&mut self, now: Millis) {
+        self.started = now;
+    }
+
+    /// Whether the node was heard since the controller's start.
+    #[must_use]
+    pub fn has_heard(&self, node: &str) -> bool {
+        self.renewed.contains_key(node)
+    }
+
+    /// From when the node's silence counts: when it was last heard, or when the controller began to listen.
     #[must_use]
     pub fn renewed_at(&self, node: &str) -> Millis {
-        self.renewed.get(node).copied().unwrap_or(self.started)
+        self.renewed.get(node).map_or(self.started, |at| self.started.max(*at))
     }
 
     /// Every node that has been heard, with when.

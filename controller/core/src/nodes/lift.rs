@@ -78,11 +78,15 @@ fn ready_condition(now: Now) -> Value {
 
 fn node_status(node: &Value, now: Now, name: &str, facts: &NodeFacts) -> Value {
     let amounts = |amounts: &coracle_model::ResourceAmounts| {
-        json!({
+        let mut shown = json!({
             "cpu": cpu_text(amounts.cpu_millis),
             "memory": format!("{}Ki", amounts.memory_bytes / 1024),
             "pods": facts.max_pods.to_string(),
-        })
+        });
+        if amounts.storage_bytes > 0 {
+            shown["ephemeral-storage"] = json!(format!("{}Ki", amounts.storage_bytes / 1024));
+        }
+        shown
     };
     let mut with_condition = json!({"status": {"conditions": node["status"]["conditions"].clone()}});
     let ready = node["status"]["conditions"].as_array().is_some_and(|conditions| {
@@ -112,7 +116,7 @@ fn cpu_text(millis: u64) -> String {
 /// A pod that its node cannot understand says so.
 pub(super) fn refused(view: &View, node: &str, uid: Uid, why: &str) -> Option<Write> {
     let pod = view.by_uid(uid).filter(|pod| pod.row.pod().and_then(|row| row.node.as_deref()) == Some(node))?;
-    let mut status = pod.value()["status"].take();
+    let mut status = pod.status();
     let before = status.clone();
     status["phase"] = json!("Failed");
     status["reason"] = json!("AgentRefused");
@@ -122,7 +126,7 @@ pub(super) fn refused(view: &View, node: &str, uid: Uid, why: &str) -> Option<Wr
 
 /// The pod's `status` after a report; `None` when nothing changes. A phase that has come to its end stays (LIF-01).
 pub(super) fn status(pod: &Object, now: Now, offset_ms: i64, report: &PodStatus) -> Option<Value> {
-    let before = pod.value()["status"].take();
+    let before = pod.status();
     let old_phase = pod.row.pod()?.phase;
     if old_phase.is_terminal() && report.phase != old_phase {
         return None;
@@ -186,9 +190,7 @@ fn put_condition(status: &mut Value, condition: &coracle_model::Condition, stamp
     });
     put_text(&mut lifted, "reason", &condition.reason);
     put_text(&mut lifted, "message", &condition.message);
-    let mut object = json!({"status": status.take()});
-    set_condition(&mut object, lifted);
-    *status = object["status"].take();
+    crate::write::put_condition(status, lifted);
 }
 
 /// One life of a pod in one agent process. A later process counts its runs from 1 again, so `containerID` names the life

@@ -44,9 +44,15 @@ pub struct Nodes {
     artifact_key: [u8; 32],
     leases: Leases,
     sessions: BTreeMap<String, Session>,
+    /// Nodes that said something since the last flush, or have not confirmed their set: the only ones to be looked at.
+    attended: BTreeSet<String>,
     /// Pods whose form on their node may have changed.
     dirty: BTreeMap<String, BTreeSet<Uid>>,
     downs: Vec<(String, Down)>,
+    /// The store has room for what agents say of themselves and their pods.
+    can_write: bool,
+    /// Nodes that began a session meanwhile. They begin another one when there is room again.
+    unrecorded: BTreeSet<String>,
 }
 
 impl Nodes {
@@ -58,9 +64,31 @@ impl Nodes {
             artifact_key,
             leases: Leases::new(now),
             sessions: BTreeMap::new(),
+            attended: BTreeSet::new(),
             dirty: BTreeMap::new(),
             downs: Vec::new(),
+            can_write: true,
+            unrecorded: BTreeSet::new(),
         }
+    }
+
+    /// Whether what agents say can be written. While it cannot, leases are renewed and desired sets are sent, and no
+    /// report is acknowledged, so that all of them come again.
+    pub fn record(&mut self, can_write: bool) {
+        self.can_write = can_write;
+        if !can_write {
+            return;
+        }
+        for node in std::mem::take(&mut self.unrecorded) {
+            if let Some(session) = self.sessions.remove(&node) {
+                self.downs.push((node, Down::Reintroduce(Reintroduce { session: session.number })));
+            }
+        }
+    }
+
+    /// The controller itself was away until `now`.
+    pub fn forgive_silence(&mut self, now: Millis) {
+        self.leases.forgive(now);
     }
 
     /// When each node was last heard.
@@ -77,24 +105,25 @@ impl Nodes {
     /// When [`Self::flush`] wants to be called at the latest.
     #[must_use]
     pub fn wake_at(&self) -> Option<Millis> {
-        self.sessions.values().filter_map(Session::resend_at).min()
+        self.attended.iter().filter_map(|node| self.sessions.get(node)?.resend_at()).min()
     }
 
     /// The view changed: note whose desired set that may touch.
     pub fn observe(&mut self, view: &View, change: &Change) {
         match change.object.key.kind {
+            // What only the pod's status says was said by its node, or is of no use to it.
+            Kind::POD if is_status(change) => {}
             Kind::POD => {
                 if let Some(node) = change.object.row.pod().and_then(|row| row.node.as_ref()) {
                     self.dirty.entry(node.to_string()).or_default().insert(change.object.uid);
                 }
             }
-            // A pod that waits for one of these may now have it.
-            Kind::CONFIG_MAP | Kind::SECRET if change.action != Action::Deleted => {
-                for (node, session) in &self.sessions {
-                    let waiting = session.waiting_for_config().filter(|uid| {
-                        view.by_uid(*uid).is_some_and(|pod| pod.key.namespace == change.object.key.namespace)
-                    });
-                    self.dirty.entry(node.clone()).or_default().extend(waiting);
+            // Its files change with it, and the variables of its containers' next runs.
+            Kind::CONFIG_MAP | Kind::SECRET => {
+                for pod in view.referrers(&change.object.key) {
+                    if let Some(node) = pod.row.pod().and_then(|row| row.node.as_ref()) {
+                        self.dirty.entry(node.to_string()).or_default().insert(pod.uid);
+                    }
                 }
             }
             Kind::NODE if change.action == Action::Deleted => {
@@ -109,6 +138,9 @@ impl Nodes {
 
     /// An agent said something.
     pub fn hear(&mut self, view: &View, now: Now, node: &str, up: Up) -> Plan {
+        if !self.attended.contains(node) {
+            self.attended.insert(node.to_owned());
+        }
         match up {
             Up::Birth(birth) => self.birth(view, now, node, birth),
             Up::Death(death) => {
@@ -147,7 +179,11 @@ impl Nodes {
             renew_ms: LEASE_RENEW_MS,
         };
         self.downs.push((node.to_owned(), Down::Welcome(welcome)));
-        let plan = lift::node(view, now, node, &birth.facts);
+        let mut plan = lift::node(view, now, node, &birth.facts);
+        if !self.can_write {
+            plan = Plan::default();
+            self.unrecorded.insert(node.to_owned());
+        }
         if repeated {
             if let Some(session) = self.sessions.get_mut(node) {
                 session.restart_sync();
@@ -205,7 +241,9 @@ impl Nodes {
     fn lease(&mut self, view: &View, now: Now, node: &str, lease: Lease) -> Plan {
         let Some(session) = self.session_of(node, lease.session, now) else { return Plan::default() };
         session.applied(lease.applied, now.mono);
-        self.begin_anew_unless_ready(view, node, lease.session);
+        if self.can_write {
+            self.begin_anew_unless_ready(view, node, lease.session);
+        }
         Plan::default()
     }
 
@@ -222,8 +260,12 @@ impl Nodes {
     }
 
     fn report(&mut self, view: &View, now: Now, node: &str, report: Report) -> Plan {
+        let can_write = self.can_write;
         let Some(session) = self.session_of(node, report.session, now) else { return Plan::default() };
         session.applied(report.applied, now.mono);
+        if !can_write {
+            return Plan::default();
+        }
         let heard = session.heard_report(report.sequence);
         let offset = session.wall_offset_ms;
         // One that was overtaken is not acknowledged: what it said is said again, as it is then.
@@ -266,25 +308,36 @@ impl Nodes {
 
     /// Sends every node what changed of its desired set, and the whole set where a delta was lost.
     pub fn flush(&mut self, view: &View, now: Now) {
-        for (node, session) in &mut self.sessions {
+        for node in &self.attended {
+            let Some(session) = self.sessions.get_mut(node) else { continue };
             if session.resend_at().is_some_and(|at| at <= now.mono) {
-                session.restart_sync();
+                session.lose_patience();
             }
             if session.needs_sync && session.is_open() {
                 self.dirty.entry(node.clone()).or_default();
             }
         }
+        self.attended.retain(|node| self.sessions.get(node).is_some_and(|session| session.resend_at().is_some()));
         let dirty = std::mem::take(&mut self.dirty);
         for (node, pods) in dirty {
             // A node without a session gets everything when it is born.
             let Some(session) = self.sessions.get_mut(&node).filter(|session| session.is_open()) else { continue };
             let downs = dispatch::flush(session, view, &node, &pods, now.mono);
             self.downs.extend(downs.into_iter().map(|down| (node.clone(), down)));
+            if session.resend_at().is_some() {
+                self.attended.insert(node);
+            }
         }
     }
 
     /// After this many milliseconds without an echo a desired set is sent again.
     pub(crate) const RESEND_MS: u64 = RESEND_MS;
+}
+
+/// Whether a change is one of the status alone.
+fn is_status(change: &Change) -> bool {
+    let previous = change.previous.as_ref().filter(|_| change.action == Action::Modified);
+    previous.is_some_and(|previous| change.object.differs_in_status_alone(previous))
 }
 
 /// What one status wants to be written: the status, and the end of a deleted pod (TRM-06).

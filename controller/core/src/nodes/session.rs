@@ -10,6 +10,9 @@ use crate::object::Uid;
 
 use super::Nodes;
 
+/// How often the wait for a confirmation doubles: up to 40 s.
+const MOST_DOUBLINGS: u32 = 3;
+
 /// Whether messages can reach the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
@@ -35,8 +38,6 @@ pub(super) enum Heard {
 pub(super) struct Sent {
     /// A fingerprint of the pod's compact form.
     pub(super) fingerprint: u64,
-    /// The pod waits for a config map or a secret.
-    pub(super) waits_for_config: bool,
 }
 
 /// A session.
@@ -57,6 +58,8 @@ pub(super) struct Session {
     pub(super) sent: BTreeMap<Uid, Sent>,
     applied: u64,
     unconfirmed_since: Option<Millis>,
+    /// How often in a row the whole set was sent because nothing was confirmed.
+    resends: u32,
     last_report: u64,
 }
 
@@ -75,6 +78,7 @@ impl Session {
             sent: BTreeMap::new(),
             applied: 0,
             unconfirmed_since: None,
+            resends: 0,
             last_report: 0,
         }
     }
@@ -101,6 +105,13 @@ impl Session {
         self.unconfirmed_since = None;
     }
 
+    /// Nothing was confirmed in time: everything is sent again, and the next time waits twice as long. Over a thin link
+    /// a set may take longer than that to travel, and sending it ever again would fill the link for good.
+    pub(super) const fn lose_patience(&mut self) {
+        self.restart_sync();
+        self.resends = self.resends.saturating_add(1);
+    }
+
     /// A set was sent.
     pub(super) fn sent_set(&mut self, now: Millis) {
         self.unconfirmed_since.get_or_insert(now);
@@ -115,6 +126,7 @@ impl Session {
         }
         if self.applied >= self.sequence {
             self.unconfirmed_since = None;
+            self.resends = 0;
         }
         if !self.is_open() {
             // It was thought gone, and what changed since was not sent to it.
@@ -125,7 +137,8 @@ impl Session {
 
     /// When the whole set is to be sent again, because the last one was not confirmed.
     pub(super) fn resend_at(&self) -> Option<Millis> {
-        self.unconfirmed_since.filter(|_| self.is_open()).map(|since| since + Nodes::RESEND_MS)
+        let wait = Nodes::RESEND_MS << self.resends.min(MOST_DOUBLINGS);
+        self.unconfirmed_since.filter(|_| self.is_open()).map(|since| since + wait)
     }
 
     /// Where a report stands among those before it.
@@ -136,10 +149,5 @@ impl Session {
         let heard = if sequence == self.last_report { Heard::Again } else { Heard::New };
         self.last_report = sequence;
         heard
-    }
-
-    /// Pods that the node cannot start for want of a config map or secret.
-    pub(super) fn waiting_for_config(&self) -> impl Iterator<Item = Uid> {
-        self.sent.iter().filter(|(_, sent)| sent.waits_for_config).map(|(uid, _)| *uid)
     }
 }

@@ -175,6 +175,24 @@ fn changes_travel_as_deltas_and_a_lost_one_is_mended_by_a_sync() {
 }
 
 #[test]
+fn a_set_that_takes_long_to_travel_is_not_sent_ever_faster() {
+    let mut fixture = Fixture::new();
+    fixture.hear(0, birth(1, 1));
+    let mut sent_at = Vec::new();
+    for at in 0..200 {
+        if fixture.downs(at * 1000).iter().any(|down| matches!(down, Down::Sync(_))) {
+            sent_at.push(at);
+        }
+    }
+    assert_eq!(sent_at, [0, 5, 15, 35, 75, 115, 155, 195]);
+    // Once all is confirmed, the next change that is lost is mended as soon as ever.
+    fixture.hear(200_000, Up::Lease(Lease { session: SessionNumber(1), applied: 8 }));
+    fixture.pod(&json!({}));
+    assert!(matches!(fixture.downs(201_000)[..], [Down::Delta(_)]));
+    assert!(matches!(fixture.downs(206_000)[..], [Down::Sync(_)]));
+}
+
+#[test]
 fn a_pod_that_has_ended_is_not_sent_to_a_new_session() {
     let mut fixture = Fixture::new();
     fixture.pod(&json!({"status": {"phase": "Succeeded"}}));
@@ -380,4 +398,36 @@ fn a_deleted_node_object_comes_back_with_the_next_birth() {
     assert!(matches!(&fixture.downs(1)[..], [Down::Reintroduce(_)]));
     let plan = fixture.hear(2, birth(2, 1));
     assert!(matches!(&plan.writes[..], [Write::Create { kind, .. }] if *kind == Kind::NODE));
+}
+
+#[test]
+fn a_changed_config_map_goes_to_the_pods_that_read_it_and_to_no_others() {
+    // VOL-01
+    let mut fixture = Fixture::new();
+    fixture.hear(0, birth(1, 1));
+    fixture.pod(&json!({"spec": {"volumes": [{"name": "v", "configMap": {"name": "conf"}}]}}));
+    let _ = fixture.downs(0);
+    let map = |name: &str, number: u8, text: &str| {
+        json!({"metadata": {"name": name, "namespace": "default",
+            "uid": format!("00000000-0000-4000-8000-00000000001{number}")}, "data": {"a": text}})
+    };
+    let source = |downs: &[Down]| match downs {
+        [Down::Delta(delta)] => {
+            let pod: coracle_model::Pod = delta.upserts[0].read().expect("a pod");
+            pod.volumes[0].source.clone()
+        }
+        other => panic!("{other:?}"),
+    };
+    let file = |text: &str| {
+        let file = coracle_model::VolumeFile { path: "a".into(), bytes: text.into(), mode: 0o644 };
+        coracle_model::VolumeSource::Files(vec![file])
+    };
+    for text in ["1", "2"] {
+        fixture.put(Kind::CONFIG_MAP, map("conf", 1, text));
+        assert_eq!(source(&fixture.downs(1)), file(text));
+    }
+    fixture.put(Kind::CONFIG_MAP, map("conf", 1, "2"));
+    fixture.put(Kind::CONFIG_MAP, map("other", 2, "3"));
+    fixture.put(Kind::SECRET, map("conf", 3, "NA=="));
+    assert_eq!(fixture.downs(2), []);
 }

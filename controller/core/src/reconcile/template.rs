@@ -24,7 +24,9 @@ pub(super) fn pod(owner: &Object, template: &Value, name: &str) -> Value {
         }
     }
     metadata.insert("ownerReferences".to_owned(), json!([controller_reference(owner)]));
-    json!({"metadata": metadata, "spec": template["spec"]})
+    // Not with `json!`, which would copy what it is given once more.
+    let fields = [("metadata", Value::Object(metadata)), ("spec", template["spec"].clone())];
+    fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }
 
 /// The hash of a template: FNV-1a of 32 bits over its canonical JSON and the number of collisions so far, in letters

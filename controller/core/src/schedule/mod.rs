@@ -60,6 +60,7 @@ use crate::kind::Kind;
 use crate::object::{Key, Object, Uid};
 use crate::plan::Plan;
 use crate::rows::PodRow;
+pub use crate::rows::SCHEDULER_NAME;
 use crate::store::{Action, Change};
 use crate::view::View;
 
@@ -77,9 +78,6 @@ use queue::{Queue, Rank};
 use rules::{Asked, Questions};
 use services::Services;
 use symbols::Symbols;
-
-/// `spec.schedulerName` of the pods that are placed here, and the component of the events.
-pub const SCHEDULER_NAME: &str = "default-scheduler";
 
 /// Places pods on nodes.
 #[derive(Clone, Debug)]
@@ -261,8 +259,8 @@ impl Scheduler {
 
     fn observe_waiting(&mut self, view: &View, pod: &Object, row: &PodRow, now: Now) {
         let seen = self.see(view, pod);
-        let value = pod.value();
-        let nominated = value["status"]["nominatedNodeName"].as_str().filter(|node| !node.is_empty());
+        let status = pod.status();
+        let nominated = status["nominatedNodeName"].as_str().filter(|node| !node.is_empty());
         let nominated = nominated.map(|node| self.nodes.hold(&node.into()));
         let (rank, changed) = match self.pods.get(&pod.key) {
             // Also when only its status changed: a pod that was decided on and not bound is tried again.
@@ -458,7 +456,7 @@ impl Scheduler {
 
     /// Looks for victims for a pod that fits nowhere.
     fn preempt(&mut self, pod: &Object, tracked: &Tracked) -> Preemption {
-        if pod.value()["spec"]["preemptionPolicy"] == "Never" {
+        if pod.head()["spec"]["preemptionPolicy"] == "Never" {
             return Preemption::None("not eligible due to preemptionPolicy=Never.".to_owned());
         }
         let own = self.stand_aside(&pod.key);
@@ -510,11 +508,11 @@ const NO_DEFAULTS: DefaultSpread<'static> = DefaultSpread { constraints: &[], se
 fn resident(pod: &Object, row: &PodRow, seen: Seen) -> Resident {
     // Kubernetes takes one that has not started as starting now.
     let started_ms = row.started_ms.unwrap_or(u64::MAX);
-    let is_preempted = pod.is_deleting() && words::is_preempted(&pod.value());
+    let is_preempted = pod.is_deleting() && words::is_preempted(&pod.status());
     Resident { key: pod.key.clone(), priority: row.priority, started_ms, is_preempted, seen }
 }
 
 /// Whether an unbound pod is one to be placed here (SCH-03).
 fn waits(pod: &Object, row: &PodRow) -> bool {
-    &*row.scheduler == SCHEDULER_NAME && !row.gated && !pod.is_deleting()
+    row.scheduler() == SCHEDULER_NAME && !row.gated && !pod.is_deleting()
 }

@@ -222,7 +222,7 @@ impl Nodes {
         self.taints[index] = taints;
         self.unschedulable[index] = facts.unschedulable;
         self.max_pods[index] = facts.max_pods;
-        let allocatable = self.set_allocatable(index, &node.value()["status"]["allocatable"], symbols);
+        let allocatable = self.set_allocatable(index, &node.status()["allocatable"], symbols);
         let hints = hints.when(allocatable, Hints::ALLOCATABLE);
         if hints != Hints::NONE {
             self.changed(row);

@@ -133,7 +133,7 @@ impl Question {
         default_spread: &DefaultSpread<'_>,
         symbols: &mut Symbols,
     ) -> Self {
-        let value = pod.value();
+        let value = pod.head();
         let spec = &value["spec"];
         let affinity = &spec["affinity"]["nodeAffinity"];
         let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];

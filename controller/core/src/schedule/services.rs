@@ -42,7 +42,7 @@ impl Services {
         let owner = owner.filter(|owner| {
             matches!(owner.key.kind.info().kind, "ReplicaSet" | "StatefulSet" | "ReplicationController")
         });
-        let mut selector = owner.map_or(Value::Null, |owner| owner.value()["spec"]["selector"].take());
+        let mut selector = owner.map_or(Value::Null, |owner| owner.head()["spec"]["selector"].take());
         if labels.is_empty() {
             return selector;
         }
@@ -66,7 +66,7 @@ pub(super) fn selects(selector: &Labels, pod: &Object) -> bool {
 }
 
 fn selector(service: &Object) -> Labels {
-    let value = service.value();
+    let value = service.head();
     let labels = value["spec"]["selector"].as_object();
     labels
         .into_iter()

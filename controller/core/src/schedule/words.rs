@@ -48,8 +48,8 @@ pub(super) fn unschedulable(view: &View, pod: &Object, message: String, preempti
 }
 
 /// Whether a pod's status says that preemption has asked it to go.
-pub(super) fn is_preempted(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+pub(super) fn is_preempted(status: &Value) -> bool {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
     let target = conditions.find(|condition| condition["type"] == "DisruptionTarget");
     target.is_some_and(|target| target["status"] == "True" && target["reason"] == PREEMPTED)
 }
@@ -57,15 +57,15 @@ pub(super) fn is_preempted(pod: &Value) -> bool {
 /// One victim is asked to go.
 fn preempt(view: &View, plan: &mut Plan, victim: &Key, pod: &Object, node: &str, now: Now) {
     let Some(victim) = view.get(victim).filter(|victim| !victim.is_deleting()) else { return };
-    let mut value = victim.value();
+    let mut status = victim.status();
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": PREEMPTED,
         "message": format!("{SCHEDULER_NAME}: preempting to accommodate a higher priority pod"),
         "lastProbeTime": null, "lastTransitionTime": now.stamp(),
     });
-    crate::write::set_condition(&mut value, condition);
+    crate::write::put_condition(&mut status, condition);
     let (key, uid) = (victim.key.clone(), victim.uid);
-    plan.writes.push(Write::Status { key: key.clone(), expected: victim.revision, status: value["status"].take() });
+    plan.writes.push(Write::Status { key: key.clone(), expected: victim.revision, status });
     plan.writes.push(Write::Delete { key, uid, grace_seconds: None, propagation: None });
     plan.notes.push(note(victim, false, "Preempted", format!("Preempted by pod {} on node {node}", pod.uid)));
 }
@@ -73,25 +73,25 @@ fn preempt(view: &View, plan: &mut Plan, victim: &Key, pod: &Object, node: &str,
 /// A pod of lower priority loses the room that was held for it (PRI-08).
 fn clear_nomination(view: &View, plan: &mut Plan, loser: &Key) {
     let Some(loser) = view.get(loser) else { return };
-    let mut value = loser.value();
-    if let Some(status) = value["status"].as_object_mut() {
-        status.remove("nominatedNodeName");
+    let mut status = loser.status();
+    if let Some(fields) = status.as_object_mut() {
+        fields.remove("nominatedNodeName");
     }
     let (key, expected) = (loser.key.clone(), loser.revision);
-    plan.writes.push(Write::Status { key, expected, status: value["status"].take() });
+    plan.writes.push(Write::Status { key, expected, status });
 }
 
 /// The pod's status with the condition that says why it waits, and the node on which room is held for it (`None` to leave
 /// that as it is); `None` if it says all this already.
 fn status_with(pod: &Object, message: &str, nominated: Option<Option<Arc<str>>>, now: Now) -> Option<Value> {
-    let mut value = pod.value();
-    let conditions = value["status"]["conditions"].as_array();
+    let mut status = pod.status();
+    let conditions = status["conditions"].as_array();
     let old = conditions.and_then(|list| list.iter().find(|condition| condition["type"] == "PodScheduled"));
     let old = old.filter(|old| old["status"] == "False");
     let known = old.is_some_and(|old| old["reason"] == "Unschedulable" && old["message"] == message);
     // It moves only when the status does.
     let since = old.map_or_else(|| json!(now.stamp()), |old| old["lastTransitionTime"].clone());
-    let before = value["status"]["nominatedNodeName"].as_str().map(ToOwned::to_owned);
+    let before = status["nominatedNodeName"].as_str().map(ToOwned::to_owned);
     let held = match nominated {
         Some(nominated) => nominated.map(|node| node.to_string()),
         None => before.clone(),
@@ -100,10 +100,10 @@ fn status_with(pod: &Object, message: &str, nominated: Option<Option<Arc<str>>>,
         return None;
     }
     match held {
-        Some(node) => value["status"]["nominatedNodeName"] = json!(node),
+        Some(node) => status["nominatedNodeName"] = json!(node),
         None => {
-            if let Some(status) = value["status"].as_object_mut() {
-                status.remove("nominatedNodeName");
+            if let Some(fields) = status.as_object_mut() {
+                fields.remove("nominatedNodeName");
             }
         }
     }
@@ -111,8 +111,8 @@ fn status_with(pod: &Object, message: &str, nominated: Option<Option<Arc<str>>>,
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         "lastProbeTime": null, "lastTransitionTime": since,
     });
-    crate::write::set_condition(&mut value, condition);
-    Some(value["status"].take())
+    crate::write::put_condition(&mut status, condition);
+    Some(status)
 }
 
 fn note(pod: &Object, warning: bool, reason: &str, message: String) -> Note {

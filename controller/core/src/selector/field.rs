@@ -126,7 +126,7 @@ fn cheap<'a>(object: &'a Object, field: &str) -> Option<&'a str> {
         "metadata.name" => Some(object.name()),
         "metadata.namespace" => Some(object.namespace()),
         "spec.nodeName" => object.row.pod().map(|row| row.node.as_deref().unwrap_or_default()),
-        "spec.schedulerName" => object.row.pod().map(|row| &*row.scheduler),
+        "spec.schedulerName" => object.row.pod().map(|row| row.scheduler()),
         _ => None,
     }
 }

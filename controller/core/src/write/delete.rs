@@ -30,7 +30,7 @@ impl Writer<'_> {
         let held = value["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
             || holds_namespace(key.kind, &value);
         if grace == 0 && !held {
-            let last = self.make(key.kind, value)?;
+            let last = self.make_next(&old, &value)?;
             return Ok(self.gone(&old, last));
         }
         self.mark(&old, &mut value, grace);
@@ -52,7 +52,7 @@ impl Writer<'_> {
             self.mark(&old, &mut value, 0);
             return self.replace(&old, &old_value, value);
         }
-        let last = self.make(key.kind, value)?;
+        let last = self.make_next(&old, &value)?;
         Ok(self.gone(&old, last))
     }
 

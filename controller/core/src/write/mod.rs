@@ -69,11 +69,7 @@ impl Writer<'_> {
         match write {
             Write::Create { kind, namespace, value } => self.create(kind, &namespace, value),
             Write::Update { key, expected, value } => self.update(&key, Some(expected), value),
-            Write::Status { key, expected, status } => {
-                let mut value = self.current(&key)?.value();
-                value["status"] = status;
-                self.status(&key, Some(expected), value, true)
-            }
+            Write::Status { key, expected, status } => self.put_status(&key, expected, &status),
             Write::Bind { key, uid, node } => self.bind(&key, Some(uid), &node),
             Write::Delete { key, uid, grace_seconds, propagation } => {
                 let options = crate::request::DeleteOptions {
@@ -117,7 +113,7 @@ impl Writer<'_> {
             return Err(ApiError::already_exists(kind, &name));
         }
         admission::create(self.view, kind, &mut value)?;
-        let object = self.make(kind, value)?;
+        let object = self.make(kind, &value)?;
         self.stage(Action::Added, Arc::clone(&object), None);
         Ok(Written::Object(object, true))
     }
@@ -186,27 +182,30 @@ impl Writer<'_> {
         self.replace(&old, &old_value, value)
     }
 
-    /// Replaces the status alone; `internal` skips the checks of what a user may set.
+    /// Replaces the status alone.
     ///
     /// # Errors
     /// As for an update.
-    pub fn status(
-        &mut self,
-        key: &Key,
-        expected: Option<u64>,
-        value: Value,
-        internal: bool,
-    ) -> Result<Written, ApiError> {
-        let old = self.expect(key, expected, &value)?;
+    pub fn status(&mut self, key: &Key, expected: Option<u64>, value: &Value) -> Result<Written, ApiError> {
+        let old = self.expect(key, expected, value)?;
         let old_value = old.value();
         let mut new = old_value.clone();
         if let Some(status) = value.get("status") {
             new["status"] = status.clone();
         }
-        if !internal {
-            admission::status(self.view, key.kind, &old_value, &new)?;
-        }
+        admission::status(self.view, key.kind, &old_value, &new)?;
         self.replace(&old, &old_value, new)
+    }
+
+    /// Replaces the status alone, by a reconciler or an agent: this is what most writes are.
+    pub(crate) fn put_status(&mut self, key: &Key, expected: u64, status: &Value) -> Result<Written, ApiError> {
+        let old = self.expect(key, Some(expected), &Value::Null)?;
+        if old.status() == *status {
+            return Ok(Written::Object(old, false));
+        }
+        let object = Arc::new(old.with_status(self.next_revision(), status));
+        self.stage(Action::Modified, Arc::clone(&object), Some(old));
+        Ok(Written::Object(object, true))
     }
 
     /// Binds a pod (POD-02: once).
@@ -226,14 +225,22 @@ impl Writer<'_> {
             let detail = format!("pod {} is being deleted, cannot be assigned to a host", key.name);
             return Err(ApiError::conflict(key.kind, &key.name, &detail));
         }
-        let old_value = old.value();
-        let mut value = old_value.clone();
-        value["spec"]["nodeName"] = json!(node);
+        let mut status = old.status();
         let condition = json!({
             "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now.stamp(),
         });
-        set_condition(&mut value, condition);
-        self.replace(&old, &old_value, value)
+        put_condition(&mut status, condition);
+        let object = match old.bound(self.next_revision(), node, &status) {
+            Some(bound) => Arc::new(bound),
+            None => {
+                let mut value = old.value();
+                value["spec"]["nodeName"] = json!(node);
+                value["status"] = status;
+                self.make_next(&old, &value)?
+            }
+        };
+        self.stage(Action::Modified, Arc::clone(&object), Some(old));
+        Ok(Written::Object(object, true))
     }
 
     fn expect(&self, key: &Key, expected: Option<u64>, value: &Value) -> Result<Arc<Object>, ApiError> {
@@ -265,7 +272,7 @@ impl Writer<'_> {
         if same_but_version(&value, old_value) {
             return Ok(Written::Object(Arc::clone(old), false));
         }
-        let object = self.make(old.key.kind, value)?;
+        let object = self.make_next(old, &value)?;
         if old.finalizers && delete::may_go(&object) {
             return Ok(self.gone(old, object));
         }
@@ -278,8 +285,17 @@ impl Writer<'_> {
         Written::Gone(last)
     }
 
-    fn make(&self, kind: Kind, value: Value) -> Result<Arc<Object>, ApiError> {
-        let object = Object::from_value(kind, self.view.revision().saturating_add(1), value);
+    const fn next_revision(&self) -> u64 {
+        self.view.revision().saturating_add(1)
+    }
+
+    fn make(&mut self, kind: Kind, value: &Value) -> Result<Arc<Object>, ApiError> {
+        let object = Object::new(kind, self.next_revision(), value, self.view.templates());
+        object.map(Arc::new).map_err(|error| ApiError::internal(error.to_string()))
+    }
+
+    fn make_next(&self, old: &Object, value: &Value) -> Result<Arc<Object>, ApiError> {
+        let object = old.next(self.next_revision(), value);
         object.map(Arc::new).map_err(|error| ApiError::internal(error.to_string()))
     }
 
@@ -331,32 +347,30 @@ fn keep_metadata(kind: Kind, value: &mut Value, old: &Value) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Whether two objects are the same but for these fields of their roots.
+/// Whether two objects are the same but for these of their fields.
 fn same_but(one: &Value, two: &Value, fields: &[&str]) -> bool {
-    let rest = |value: &Value| -> Vec<(String, Value)> {
-        let fields = value.as_object().into_iter().flatten().filter(|(name, _)| !fields.contains(&name.as_str()));
-        fields.map(|(name, value)| (name.clone(), value.clone())).collect()
+    let within = |one: &Value, two: &Value| {
+        let mut rest = one.as_object().into_iter().flatten().filter(|(name, _)| !fields.contains(&name.as_str()));
+        rest.all(|(name, value)| two.get(name) == Some(value))
     };
-    rest(one) == rest(two)
+    within(one, two) && within(two, one)
 }
 
 fn same_but_version(one: &Value, two: &Value) -> bool {
-    let without = |value: &Value| {
-        let mut metadata = value["metadata"].clone();
-        if let Some(fields) = metadata.as_object_mut() {
-            fields.remove("resourceVersion");
-        }
-        metadata
-    };
-    same_but(one, two, &["metadata"]) && without(one) == without(two)
+    same_but(one, two, &["metadata"]) && same_but(&one["metadata"], &two["metadata"], &["resourceVersion"])
 }
 
 /// Puts a condition into `status.conditions`, in the place of one of the same type.
 pub(crate) fn set_condition(object: &mut Value, condition: Value) {
-    if !object["status"].is_object() {
-        object["status"] = json!({});
+    put_condition(&mut object["status"], condition);
+}
+
+/// Puts a condition into the `conditions` of a status, in the place of one of the same type.
+pub(crate) fn put_condition(status: &mut Value, condition: Value) {
+    if !status.is_object() {
+        *status = json!({});
     }
-    let conditions = &mut object["status"]["conditions"];
+    let conditions = &mut status["conditions"];
     if !conditions.is_array() {
         *conditions = json!([]);
     }

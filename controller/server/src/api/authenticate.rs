@@ -2,6 +2,7 @@
 //! nothing.
 
 use coracle_controller_core::ApiError;
+use coracle_controller_core::discovery::computed::Computed;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method};
 
@@ -30,9 +31,23 @@ pub(super) fn is_open(route: Option<&Route>) -> bool {
     matches!(route, Some(Route::Health | Route::Version))
 }
 
+/// Whether a user may do everything. Who may not, may only ask what is [open](is_open) or [about himself](is_own).
+pub(super) fn may_do_everything(groups: &[String]) -> bool {
+    groups.iter().any(|group| group == MASTERS)
+}
+
+/// Whether this asks who the user is and what he may do, which everybody may ask who has said who he is.
+fn is_own(route: Option<&Route>) -> bool {
+    let Some(Route::Computed(question)) = route else { return false };
+    matches!(
+        question.what,
+        Computed::SelfSubjectReview | Computed::SelfSubjectAccessReview | Computed::SelfSubjectRulesReview
+    )
+}
+
 /// Refuses whoever may not do this, in Kubernetes' words.
 pub(super) fn authorize(user: &User, method: &Method, path: &str, route: Option<&Route>) -> Result<(), ApiError> {
-    if user.groups.iter().any(|group| group == MASTERS) {
+    if may_do_everything(&user.groups) || is_own(route) {
         return Ok(());
     }
     if let Some(Route::Objects(target)) = route {
@@ -85,6 +100,10 @@ mod tests {
         let error =
             authorize(&user("staff"), &Method::GET, "/metrics", route("/metrics").as_ref()).expect_err("refused");
         assert_eq!((error.code, error.message.as_str()), (403, "forbidden: User \"ann\" cannot get path \"/metrics\""));
+        let own = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        assert_eq!(authorize(&user("staff"), &Method::POST, own, route(own).as_ref()), Ok(()));
+        let other = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        assert!(authorize(&user("staff"), &Method::POST, other, route(other).as_ref()).is_err());
         assert!(is_open(route("/livez").as_ref()) && !is_open(route("/metrics").as_ref()) && !is_open(None));
     }
 }

@@ -1,11 +1,11 @@
-//! Bodies of requests: within bounds, as JSON or YAML.
+//! Bodies of requests: within bounds, as JSON, YAML or Kubernetes' protobuf.
 
 use std::error::Error as _;
 
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use coracle_controller_core::request::PatchType;
-use coracle_controller_core::{ApiError, Kind, manifest};
+use coracle_controller_core::{ApiError, Kind, manifest, protobuf};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::LengthLimitError;
@@ -48,13 +48,11 @@ pub(super) fn value(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, ApiError
                 (Some(_), Some(_)) => Err(ApiError::bad_request("the body holds more than one object")),
             }
         }
-        "application/vnd.kubernetes.protobuf" => Err(ApiError::unsupported_media_type(
-            "request bodies in protobuf are not read by this server yet; send JSON or YAML, as \"kubectl apply\" and \
-             \"kubectl create -f\" do",
-        )),
+        protobuf::MEDIA_TYPE => protobuf::to_json(bytes)
+            .map_err(|error| ApiError::bad_request(format!("the body is no Kubernetes protobuf: {error}"))),
         other => Err(ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: application/json, \
-             application/yaml; found {other}"
+             application/yaml, application/vnd.kubernetes.protobuf; found {other}"
         ))),
     }
 }
@@ -135,7 +133,9 @@ mod tests {
             ("application/json", b"[]", 400),
             ("application/json", br#"{"kind": "Node"}"#, 400),
             ("application/json", br#"{"apiVersion": "apps/v1"}"#, 400),
-            ("application/vnd.kubernetes.protobuf", b"k8s\0", 415),
+            (protobuf::MEDIA_TYPE, b"k8s\0", 400),
+            (protobuf::MEDIA_TYPE, b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod", 0),
+            (protobuf::MEDIA_TYPE, b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Node", 400),
             ("text/html", b"", 415),
         ] {
             let found = object(Kind::POD, &headers(media), bytes).err().map_or(0, |error| error.code);

@@ -40,7 +40,7 @@ pub(super) fn answer(app: &App, route: &Route, wanted: Wanted, address: &str) ->
             let document = documents(app).iter().find(|document| document.path == *path);
             respond::json(200, &document.ok_or_else(ApiError::no_such_path)?.body)
         }
-        Route::Images | Route::Objects(_) => return Err(ApiError::no_such_path()),
+        Route::Images | Route::Objects(_) | Route::Computed(_) => return Err(ApiError::no_such_path()),
     };
     Ok(found)
 }

@@ -1,9 +1,10 @@
 //! One request: who asks, for what, and which part of the house answers.
 
 use axum::body::Body;
-use coracle_controller_core::ApiError;
+use coracle_controller_core::discovery::computed::Computed;
 use coracle_controller_core::kind::Subresource;
-use coracle_model::limits::{MAX_IMAGE_BYTES, MAX_MANIFEST_BYTES};
+use coracle_controller_core::{ApiError, Kind};
+use coracle_model::limits::MAX_MANIFEST_BYTES;
 use http::header::HOST;
 use http::request::Parts;
 use http::{Method, Request, Response};
@@ -11,7 +12,9 @@ use http::{Method, Request, Response};
 use super::query::Query;
 use super::respond::Shape;
 use super::route::{Route, Target, route};
-use super::{App, accept, authenticate, body, documents, log, proxy, push, read, respond, watch, write};
+use super::{
+    App, accept, authenticate, body, documents, images, log, proxy, read, respond, review, usage, watch, write,
+};
 use crate::keys::User;
 
 /// Answers a request; `certificate` is the user that the connection's certificate names.
@@ -24,22 +27,28 @@ pub(super) async fn handle(app: App, certificate: Option<User>, request: Request
 async fn answer(app: &App, certificate: Option<User>, parts: &Parts, body: Body) -> Result<Response<Body>, ApiError> {
     let path = parts.uri.path();
     let found = route(path);
+    let mut asking = None;
     if !authenticate::is_open(found.as_ref()) {
         let user = authenticate::user(&app.keys, certificate, &parts.headers)?;
         authenticate::authorize(&user, &parts.method, path, found.as_ref())?;
         tracing::debug!(user = user.name, method = %parts.method, path, "request");
+        asking = Some(user);
     }
     let reads = matches!(parts.method, Method::GET | Method::HEAD);
     match found.ok_or_else(ApiError::no_such_path)? {
         Route::Objects(target) => objects(app, &target, parts, body).await,
-        Route::Images => {
-            let query = Query::of(&parts.uri)?;
-            match parts.method {
-                Method::PUT => push::push(app, &query, body::read(body, MAX_IMAGE_BYTES).await?).await,
-                _ if reads => Ok(push::list(app)),
-                _ => Err(ApiError::method_not_allowed()),
+        Route::Images => images::answer(app, parts, body).await,
+        Route::Computed(question) => match question.what {
+            Computed::NodeMetrics | Computed::PodMetrics if reads => {
+                usage::metrics(app, &question, &Query::of(&parts.uri)?).await
             }
-        }
+            Computed::NodeMetrics | Computed::PodMetrics => Err(ApiError::method_not_allowed()),
+            _ if parts.method != Method::POST || question.name.is_some() => Err(ApiError::method_not_allowed()),
+            _ => {
+                let user = asking.ok_or_else(ApiError::unauthorized)?;
+                review::review(&user, &question, &parts.headers, &body::read(body, MAX_MANIFEST_BYTES).await?)
+            }
+        },
         other if reads => documents::answer(app, &other, accept::wanted(&parts.headers), host(parts)),
         _ => Err(ApiError::method_not_allowed()),
     }
@@ -53,6 +62,9 @@ fn host(parts: &Parts) -> &str {
 
 async fn objects(app: &App, target: &Target, parts: &Parts, body: Body) -> Result<Response<Body>, ApiError> {
     if let (Some(Subresource::Proxy), Some(name)) = (target.below, &target.name) {
+        if target.kind == Kind::NODE {
+            return usage::of_node(app, &parts.method, name, &target.rest).await;
+        }
         let body = body::read(body, MAX_MANIFEST_BYTES).await?;
         return proxy::proxy(app, target, name, parts, body).await;
     }

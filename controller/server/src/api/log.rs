@@ -2,11 +2,11 @@
 
 use axum::body::Body;
 use coracle_controller_core::object::Object;
-use coracle_controller_core::{ApiError, Kind, clock};
+use coracle_controller_core::{ApiError, FieldError, Kind, clock};
 use coracle_wire::stream::LogsRequest;
 use futures_util::stream;
 use http::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::query::Query;
 use super::route::Target;
@@ -21,11 +21,12 @@ pub(super) async fn log(app: &App, target: &Target, name: &str, query: &Query) -
     let object = snapshot::one(app, Kind::POD, target.namespace(), name)?;
     let pod = object.value();
     let container = container(&pod, name, query.text("container"))?;
-    let request = request(&object, container.clone(), query)?;
+    let mut request = request(&object, container.clone(), query)?;
+    let previous = request.previous;
+    request.previous &= !is_between_runs(&pod, &container);
     let Some(node) = object.row.pod().and_then(|row| row.node.clone()) else {
         return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
     };
-    let previous = request.previous;
     let reader =
         app.streams.logs(&node, request).await.map_err(|error| refusal(&pod, name, &container, previous, error))?;
     let body = stream::unfold(reader, |mut reader| async { reader.next().await.map(|piece| (piece, reader)) });
@@ -33,17 +34,21 @@ pub(super) async fn log(app: &App, target: &Target, name: &str, query: &Query) -
 }
 
 fn request(object: &Object, container: String, query: &Query) -> Result<LogsRequest, ApiError> {
-    let positive = |name: &str| -> Result<Option<u64>, ApiError> {
-        let found = query.number::<u64>(name)?;
-        if found == Some(0) {
-            return Err(ApiError::bad_request(format!("{name} must be greater than 0")));
+    let mut wrong = Vec::new();
+    let mut at_least = |name: &str, least: i64| -> Result<Option<u64>, ApiError> {
+        let found = query.number::<i64>(name)?;
+        if let Some(found) = found.filter(|found| *found < least) {
+            let words = if least == 0 { "must be greater than or equal to 0" } else { "must be greater than 0" };
+            wrong.push(FieldError::invalid(name, &json!(found), words));
         }
-        Ok(found)
+        Ok(found.and_then(|found| u64::try_from(found).ok()))
     };
-    let since_seconds = positive("sinceSeconds")?;
+    let (tail_lines, limit_bytes) = (at_least("tailLines", 0)?, at_least("limitBytes", 1)?);
+    let since_seconds = at_least("sinceSeconds", 1)?;
     let since_ms = match (since_seconds, query.text("sinceTime")) {
         (Some(_), Some(_)) => {
-            return Err(ApiError::bad_request("at most one of sinceTime or sinceSeconds may be specified"));
+            wrong.push(FieldError::forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"));
+            None
         }
         (Some(seconds), None) => Some(seconds.saturating_mul(1000)),
         (None, Some(stamp)) => {
@@ -53,15 +58,21 @@ fn request(object: &Object, container: String, query: &Query) -> Result<LogsRequ
         }
         (None, None) => None,
     };
+    if !wrong.is_empty() {
+        let mut error = ApiError::invalid(Kind::POD, object.name(), wrong);
+        error.message = format!("PodLogOptions{}", error.message.trim_start_matches("Pod"));
+        error.details.kind = "PodLogOptions".to_owned();
+        return Err(error);
+    }
     Ok(LogsRequest {
         uid: object.uid,
         container,
         follow: query.flag("follow")?,
         previous: query.flag("previous")?,
         timestamps: query.flag("timestamps")?,
-        tail_lines: query.number("tailLines")?,
+        tail_lines,
         since_ms,
-        limit_bytes: positive("limitBytes")?,
+        limit_bytes,
     })
 }
 
@@ -85,7 +96,7 @@ fn container(pod: &Value, name: &str, asked: Option<&str>) -> Result<String, Api
         return Ok(default.to_owned());
     }
     match containers.as_slice() {
-        [only] if init.is_empty() => Ok(only.clone()),
+        [only] => Ok(only.clone()),
         _ => {
             let mut message =
                 format!("a container name must be specified for pod {name}, choose one of: [{}]", containers.join(" "));
@@ -125,16 +136,24 @@ fn refusal(pod: &Value, name: &str, container: &str, previous: bool, error: Stre
     }
 }
 
+/// A container's status.
+fn status<'a>(pod: &'a Value, container: &str) -> Option<&'a Value> {
+    let statuses = ["containerStatuses", "initContainerStatuses"].map(|field| pod["status"][field].as_array());
+    statuses.into_iter().flatten().flatten().find(|status| status["name"] == container)
+}
+
 /// What a container waits for, before its first run.
 fn waits_for(pod: &Value, container: &str) -> Option<String> {
-    for field in ["containerStatuses", "initContainerStatuses"] {
-        let mut statuses = pod["status"][field].as_array().into_iter().flatten();
-        if let Some(status) = statuses.find(|status| status["name"] == container) {
-            let reason = status["state"]["waiting"]["reason"].as_str()?;
-            return status["lastState"]["terminated"].is_null().then(|| reason.to_owned());
-        }
-    }
-    Some("ContainerCreating".to_owned())
+    let Some(status) = status(pod, container) else { return Some("ContainerCreating".to_owned()) };
+    let reason = status["state"]["waiting"]["reason"].as_str()?;
+    status["lastState"]["terminated"].is_null().then(|| reason.to_owned())
+}
+
+/// Whether a container waits to be run again. The newest run that its node knows is then the previous one, and the
+/// current one as well, as with a kubelet.
+fn is_between_runs(pod: &Value, container: &str) -> bool {
+    status(pod, container)
+        .is_some_and(|status| status["state"]["waiting"].is_object() && status["lastState"]["terminated"].is_object())
 }
 
 #[cfg(test)]
@@ -152,6 +171,8 @@ mod tests {
         assert_eq!(container(&one, "web", Some("a")), Ok("a".to_owned()));
         let error = container(&one, "web", Some("x")).expect_err("refused");
         assert_eq!((error.code, error.message.as_str()), (400, "container x is not valid for pod web"));
+        let with_init = pod(json!([{"name": "a"}]), json!([{"name": "i"}]), json!({}));
+        assert_eq!(container(&with_init, "web", None), Ok("a".to_owned()));
         let many = pod(two.clone(), json!([{"name": "i"}]), json!({}));
         let error = container(&many, "web", None).expect_err("refused");
         let words =
@@ -160,6 +181,50 @@ mod tests {
         assert_eq!(container(&many, "web", Some("i")), Ok("i".to_owned()));
         let named = pod(two, json!([]), json!({DEFAULT_CONTAINER: "b"}));
         assert_eq!(container(&named, "web", None), Ok("b".to_owned()));
+    }
+
+    // POD-11
+    #[test]
+    fn options_that_make_no_sense_are_named() {
+        let value = json!({"metadata": {"name": "web", "uid": "00000000-0000-4000-8000-000000000001"}});
+        let pod = Object::from_value(Kind::POD, 1, value).expect("a pod");
+        let asked = |query: &str| {
+            let query = Query::of(&format!("/x?{query}").parse().expect("a URI")).expect("a query");
+            request(&pod, "c".to_owned(), &query).map_err(|error| (error.code, error.message))
+        };
+        for (query, words) in [
+            ("tailLines=-1", "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+            ("limitBytes=0", "limitBytes: Invalid value: 0: must be greater than 0"),
+            ("sinceSeconds=0", "sinceSeconds: Invalid value: 0: must be greater than 0"),
+            (
+                "sinceSeconds=1&sinceTime=2026-11-21T03:40:30Z",
+                ": Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+            ),
+        ] {
+            let words = format!("PodLogOptions \"web\" is invalid: {words}");
+            assert_eq!(asked(query).err(), Some((422, words)), "{query}");
+        }
+        assert_eq!(asked("tailLines=many").err().map(|(code, _)| code), Some(400));
+        assert_eq!(asked("sinceTime=yesterday").err().map(|(code, _)| code), Some(400));
+        let found = asked("tailLines=0&limitBytes=5&sinceSeconds=2&follow=true&timestamps=1").expect("good options");
+        assert_eq!((found.tail_lines, found.limit_bytes, found.since_ms), (Some(0), Some(5), Some(2000)));
+        assert!(found.follow && found.timestamps && !found.previous);
+    }
+
+    // POD-11
+    #[test]
+    fn between_two_runs_the_last_one_is_the_previous_one() {
+        let ended = json!({"terminated": {"exitCode": 1}});
+        for (state, last, expected) in [
+            (json!({"waiting": {"reason": "CrashLoopBackOff"}}), ended.clone(), true),
+            (json!({"waiting": {"reason": "ContainerCreating"}}), json!({}), false),
+            (json!({"running": {}}), ended.clone(), false),
+            (ended.clone(), ended, false),
+        ] {
+            let pod = json!({"status": {"containerStatuses": [{"name": "c", "state": state, "lastState": last}]}});
+            assert_eq!(is_between_runs(&pod, "c"), expected, "{pod}");
+        }
+        assert!(!is_between_runs(&json!({}), "c"));
     }
 
     #[test]

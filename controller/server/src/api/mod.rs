@@ -5,23 +5,25 @@
 //! *Tested:* paths, queries and negotiation by tables here; everything else end to end with real `kubectl`.
 //!
 //! A request is taken in [`mod@serve`], its path read in [`route`], its user found in [`authenticate`], and then one of
-//! [`read`], [`watch`], [`mod@write`], [`log`], [`proxy`], [`documents`] or [`push`] answers.
+//! [`read`], [`watch`], [`mod@write`], [`log`], [`proxy`], [`mod@usage`], [`mod@review`], [`documents`] or [`images`] answers.
 
 mod accept;
 mod authenticate;
 mod body;
 mod documents;
 mod handle;
+mod images;
 mod lease;
 mod log;
 mod proxy;
-mod push;
 mod query;
 mod read;
 mod respond;
+mod review;
 mod route;
 mod serve;
 mod snapshot;
+mod usage;
 mod watch;
 mod write;
 
@@ -29,6 +31,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use coracle_controller_core::openapi::Document;
+use coracle_controller_core::usage::Samples;
+use parking_lot::Mutex;
 use tokio::sync::watch::Receiver;
 
 use crate::committer::Cluster;
@@ -62,6 +66,8 @@ struct App {
     stop: Receiver<bool>,
     /// Made at the first request for them.
     documents: Arc<OnceLock<Vec<Document>>>,
+    /// What nodes used when they were last asked.
+    samples: Arc<Mutex<Samples>>,
 }
 
 /// Milliseconds since 1970.

@@ -48,7 +48,7 @@ impl Shape {
     /// One object; `definitions` is whether a Table names its columns.
     pub(super) fn one(self, object: &Object, definitions: bool) -> String {
         match self {
-            Self::Whole => object.body().to_owned(),
+            Self::Whole => object.body(),
             Self::Table(form) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 table(object.key.kind, [object], metadata, wall_ms(), form, definitions).to_string()
@@ -71,7 +71,7 @@ impl Shape {
                 text.push(',');
             }
             match self {
-                Self::Whole => text.push_str(object.body()),
+                Self::Whole => object.write(&mut text),
                 _ => text.push_str(&self.one(object, false)),
             }
         }

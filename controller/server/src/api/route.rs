@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::str::Utf8Error;
 
+use coracle_controller_core::discovery::computed::Computed;
 use coracle_controller_core::kind::{Kind, Subresource};
 use percent_encoding::percent_decode_str;
 
@@ -37,6 +38,19 @@ pub(super) enum Route {
     Images,
     /// Objects.
     Objects(Target),
+    /// What is worked out when it is asked for.
+    Computed(Question),
+}
+
+/// What is to be worked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    /// Of which kind.
+    pub(super) what: Computed,
+    /// In which namespace.
+    pub(super) namespace: Option<String>,
+    /// Of which one.
+    pub(super) name: Option<String>,
 }
 
 /// Which objects, or what of one.
@@ -81,7 +95,9 @@ pub(super) fn route(path: &str) -> Option<Route> {
         ["apis"] => Some(Route::Groups),
         ["apis", group] => Some(Route::Group((*group).to_owned())),
         ["apis", group, version] => Some(Route::Resources((*group).to_owned(), (*version).to_owned())),
-        ["apis", group, version, rest @ ..] => objects(path, group, version, rest),
+        ["apis", group, version, rest @ ..] => {
+            objects(path, group, version, rest).or_else(|| computed(group, version, rest))
+        }
         _ => None,
     }
 }
@@ -123,6 +139,26 @@ fn objects(path: &str, group: &str, version: &str, parts: &[&str]) -> Option<Rou
         below: subresource,
         rest,
     }))
+}
+
+fn computed(group: &str, version: &str, parts: &[&str]) -> Option<Route> {
+    let (namespace, plural, rest) = match parts {
+        ["namespaces", namespace, plural, rest @ ..] => (Some(*namespace), plural, rest),
+        [plural, rest @ ..] => (None, plural, rest),
+        [] => return None,
+    };
+    let what = Computed::of_path(group, version, plural)?;
+    let name = match rest {
+        [] => None,
+        [name] => Some(*name),
+        _ => return None,
+    };
+    let namespaced = what.info().namespaced;
+    if (namespace.is_some() && !namespaced) || (name.is_some() && namespaced && namespace.is_none()) {
+        return None;
+    }
+    let (namespace, name) = (namespace.map(decode).transpose().ok()?, name.map(decode).transpose().ok()?);
+    Some(Route::Computed(Question { what, namespace, name }))
 }
 
 fn below(kind: Kind, word: &str) -> Option<Subresource> {
@@ -168,6 +204,10 @@ mod tests {
             ("/api/v1/namespaces/x", target(Kind::NAMESPACE, "", "x", None, "")),
             ("/api/v1/namespaces/x/status", target(Kind::NAMESPACE, "", "x", Some(Subresource::Status), "")),
             ("/api/v1/namespaces/x/finalize", target(Kind::NAMESPACE, "", "x", Some(Subresource::Finalize), "")),
+            (
+                "/api/v1/nodes/n/proxy/stats/summary",
+                target(Kind::NODE, "", "n", Some(Subresource::Proxy), "/stats/summary"),
+            ),
             ("/api/v1/nodes/n/status", target(Kind::NODE, "", "n", Some(Subresource::Status), "")),
             ("/apis/apps/v1/deployments", target(Kind::DEPLOYMENT, "", "", None, "")),
             (
@@ -188,6 +228,31 @@ mod tests {
             ("/api/v1/namespaces/%FF/pods", None),
         ] {
             assert_eq!(route(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_of_what_is_worked_out() {
+        let question = |what, namespace: &str, name: &str| {
+            let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            Some(Route::Computed(Question { what, namespace: some(namespace), name: some(name) }))
+        };
+        for (path, expected) in [
+            ("metrics.k8s.io/v1beta1/nodes", question(Computed::NodeMetrics, "", "")),
+            ("metrics.k8s.io/v1beta1/nodes/a", question(Computed::NodeMetrics, "", "a")),
+            ("metrics.k8s.io/v1beta1/pods", question(Computed::PodMetrics, "", "")),
+            ("metrics.k8s.io/v1beta1/namespaces/d/pods", question(Computed::PodMetrics, "d", "")),
+            ("metrics.k8s.io/v1beta1/namespaces/d/pods/a", question(Computed::PodMetrics, "d", "a")),
+            ("metrics.k8s.io/v1beta1/pods/a", None),
+            ("metrics.k8s.io/v1beta1/namespaces/d/nodes", None),
+            ("metrics.k8s.io/v1/nodes", None),
+            ("authentication.k8s.io/v1/selfsubjectreviews", question(Computed::SelfSubjectReview, "", "")),
+            (
+                "authorization.k8s.io/v1/namespaces/d/localsubjectaccessreviews",
+                question(Computed::LocalSubjectAccessReview, "d", ""),
+            ),
+        ] {
+            assert_eq!(route(&format!("/apis/{path}")), expected, "{path}");
         }
     }
 

@@ -40,7 +40,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 pub async fn serve(listener: TcpListener, dependencies: Dependencies, stop: Receiver<bool>) -> io::Result<()> {
     let Dependencies { cluster, streams, images, keys } = dependencies;
     let acceptor = TlsAcceptor::from(keys.server_tls());
-    let app = App { cluster, streams, images, keys, stop: stop.clone(), documents: Arc::new(OnceLock::new()) };
+    let (documents, samples) = (Arc::new(OnceLock::new()), Arc::default());
+    let app = App { cluster, streams, images, keys, stop: stop.clone(), documents, samples };
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     let mut stopping = stop.clone();

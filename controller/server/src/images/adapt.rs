@@ -11,6 +11,7 @@ mod exit_code;
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use wasi_preview1_component_adapter_provider as adapters;
 use wit_component::ComponentEncoder;
 
@@ -21,13 +22,29 @@ const MODULE: &[u8; 4] = &[1, 0, 0, 0];
 /// The component model's layer, in the version that every current tool writes.
 const COMPONENT: &[u8; 4] = &[0x0d, 0, 1, 0];
 
+/// Counts what this module makes of one and the same file. Whoever changes that counts up, so that artifacts and
+/// descriptions that were made before are made anew. The adapters themselves come with the engine's version.
+pub(super) const ADAPTER_REVISION: u32 = 1;
+
 /// What a file is, by its first eight bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Form {
     /// A core module.
     Module,
     /// A component.
     Component,
+}
+
+impl Form {
+    /// `module` or `component`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Module => "module",
+            Self::Component => "component",
+        }
+    }
 }
 
 /// Why a file is no WebAssembly that we take. Texts fit after "failed to use the image: ".

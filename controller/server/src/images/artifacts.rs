@@ -1,5 +1,8 @@
 //! Machine code on disk, with what a node must know before it pulls: manifests by (image, target, engine), blocks by
-//! artifact. A cache: whatever is missing or damaged is compiled again.
+//! artifact. A cache with a bound: whatever is missing or damaged, or had to make room, is compiled again.
+
+mod room;
+mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -9,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use coracle_engine::Statement;
 use coracle_model::Digest;
 use coracle_model::limits::BLOCK_BYTES;
 use coracle_wire::artifact::ArtifactManifest;
 use ed25519_dalek::SigningKey;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use self::room::Room;
+use self::stored::Stored;
+use super::adapt::ADAPTER_REVISION;
 use super::{ImagesError, digest_of};
 use crate::data_dir::{make_dir, write_durably};
 
@@ -35,53 +38,15 @@ pub(super) struct ArtifactKey {
 }
 
 impl ArtifactKey {
-    /// What its manifest's file is called.
-    fn file_name(&self) -> String {
+    /// What its file is called; the adapter is part of what made it.
+    pub(super) fn file_name(&self) -> String {
         let mut text = self.image.0.to_vec();
+        text.extend_from_slice(&ADAPTER_REVISION.to_le_bytes());
         for part in [&self.target, &self.engine] {
             text.extend_from_slice(part.as_bytes());
             text.push(0);
         }
         format!("{}.json", digest_of(&text).hex())
-    }
-}
-
-/// A manifest as its file has it.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    image: String,
-    artifact: String,
-    size: u64,
-    target: String,
-    engine: String,
-    blocks: Vec<String>,
-    signature: String,
-}
-
-impl Stored {
-    fn of(manifest: &ArtifactManifest) -> Self {
-        Self {
-            image: manifest.image.to_string(),
-            artifact: manifest.artifact.to_string(),
-            size: manifest.size,
-            target: manifest.target.clone(),
-            engine: manifest.engine.clone(),
-            blocks: manifest.blocks.iter().map(|block| block.hex().as_str().to_owned()).collect(),
-            signature: BASE64.encode(&manifest.signature),
-        }
-    }
-
-    fn read(path: &Path) -> Option<ArtifactManifest> {
-        let stored: Self = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-        Some(ArtifactManifest {
-            image: stored.image.parse().ok()?,
-            artifact: stored.artifact.parse().ok()?,
-            size: stored.size,
-            target: stored.target,
-            engine: stored.engine,
-            blocks: stored.blocks.iter().map(|block| block.parse().ok()).collect::<Option<_>>()?,
-            signature: BASE64.decode(stored.signature).ok()?,
-        })
     }
 }
 
@@ -91,35 +56,77 @@ struct Loaded {
     by_artifact: BTreeMap<Digest, Arc<ArtifactManifest>>,
 }
 
+/// An artifact on the disk, for whoever looks at its image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactInfo {
+    /// What it was compiled for.
+    pub target: String,
+    /// The digest of the machine code.
+    pub artifact: Digest,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// When a node last asked for it, in milliseconds since 1970; 0 when that is no longer known.
+    pub wanted_ms: u64,
+}
+
 /// Artifacts on disk.
 #[derive(Debug)]
 pub(super) struct ArtifactCache {
     path: PathBuf,
     signing: SigningKey,
     loaded: Mutex<Loaded>,
+    room: Mutex<Room>,
     begun: AtomicU64,
 }
 
 impl ArtifactCache {
-    /// Opens the cache, and removes what an older engine's build or a crash has left in it.
-    pub(super) fn open(path: &Path, signing: SigningKey, engine: &str) -> Result<Self, ImagesError> {
+    /// Opens the cache, and removes what an older engine's build or a crash has left in it, and what is above
+    /// `most_bytes`.
+    pub(super) fn open(path: &Path, signing: SigningKey, engine: &str, most_bytes: u64) -> Result<Self, ImagesError> {
         let unusable = |source| ImagesError::Unusable { path: path.to_owned(), source };
         make_dir(path).map_err(unusable)?;
-        sweep(path, engine).map_err(unusable)?;
-        Ok(Self { path: path.to_owned(), signing, loaded: Mutex::default(), begun: AtomicU64::new(0) })
+        let found = sweep(path, engine).map_err(unusable)?;
+        let room = Mutex::new(Room::open(path, most_bytes, found));
+        let cache = Self { path: path.to_owned(), signing, loaded: Mutex::default(), room, begun: AtomicU64::new(0) };
+        cache.make_room(None);
+        Ok(cache)
     }
 
     /// The manifest, if there is an artifact with our signature on the disk.
     pub(super) fn get(&self, key: &ArtifactKey) -> Option<Arc<ArtifactManifest>> {
+        self.room.lock().touch(key);
         if let Some(found) = self.loaded.lock().by_key.get(key) {
             return Some(Arc::clone(found));
         }
-        let manifest = Stored::read(&self.path.join(key.file_name()))?;
-        let right = manifest.image == key.image && manifest.target == key.target && manifest.engine == key.engine;
+        let (found, manifest) = Stored::read(&self.path.join(key.file_name()))?;
         let public = self.signing.verifying_key().to_bytes();
         let signed = statement(&manifest).verify(&public, &manifest.signature).is_ok();
         let whole = fs::metadata(self.file(manifest.artifact)).is_ok_and(|found| found.len() == manifest.size);
-        (right && signed && whole).then(|| self.remember(key, manifest))
+        (found == *key && signed && whole).then(|| self.remember(key, manifest))
+    }
+
+    /// What there is of an image, by target.
+    pub(super) fn of_image(&self, image: Digest) -> Vec<ArtifactInfo> {
+        let rows = self.room.lock().of_image(image);
+        let info = |(key, row): (ArtifactKey, room::Row)| ArtifactInfo {
+            target: key.target,
+            artifact: row.artifact,
+            size_bytes: row.size_bytes,
+            wanted_ms: row.wanted_ms,
+        };
+        rows.into_iter().map(info).collect()
+    }
+
+    /// Removes everything that was made of images that are gone.
+    pub(super) fn retain(&self, has: impl Fn(Digest) -> bool) {
+        let images = self.room.lock().images();
+        for image in images.into_iter().filter(|image| !has(*image)) {
+            let rows = self.room.lock().of_image(image);
+            for (key, row) in rows {
+                self.room.lock().remove(&key);
+                self.drop_files(&key, row.artifact);
+            }
+        }
     }
 
     /// An empty file for a compiler to write to. What a crash leaves of it is removed at the next start.
@@ -149,7 +156,48 @@ impl ArtifactCache {
         // Writing the manifest syncs the directory, and with it the name of the artifact.
         let text = serde_json::to_vec(&Stored::of(&manifest)).map_err(io::Error::from)?;
         write_durably(&self.path.join(key.file_name()), &text)?;
-        Ok(self.remember(key, manifest))
+        self.room.lock().add(key, artifact, size);
+        let manifest = self.remember(key, manifest);
+        self.make_room(Some(key));
+        Ok(manifest)
+    }
+
+    /// Throws away what was wanted least lately, until the rest fits; a node in the middle of a pull asks anew.
+    fn make_room(&self, keep: Option<&ArtifactKey>) {
+        let gone = self.room.lock().make_room(keep);
+        for (key, row) in &gone {
+            tracing::info!(image = %key.image, target = key.target, bytes = row.size_bytes, "an artifact made room");
+            self.drop_files(key, row.artifact);
+        }
+        if !gone.is_empty() {
+            self.save_order();
+        }
+    }
+
+    fn drop_files(&self, key: &ArtifactKey, artifact: Digest) {
+        {
+            let mut loaded = self.loaded.lock();
+            loaded.by_key.remove(key);
+            loaded.by_artifact.remove(&artifact);
+        }
+        let mut paths = vec![self.path.join(key.file_name())];
+        if !self.room.lock().has(artifact) {
+            paths.push(self.file(artifact));
+        }
+        for path in paths {
+            if let Err(error) = fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, path = %path.display(), "an artifact cannot be removed");
+            }
+        }
+    }
+
+    fn save_order(&self) {
+        if let Err(error) = self.room.lock().save() {
+            // Without it the cache only forgets in another order after a restart.
+            tracing::debug!(%error, "the order of artifacts is not kept");
+        }
     }
 
     /// One block. `None` when there is none, or the disk no longer has it as it was: the node asks anew.
@@ -187,7 +235,17 @@ impl ArtifactCache {
     fn forget(&self, artifact: Digest) {
         let mut loaded = self.loaded.lock();
         loaded.by_artifact.remove(&artifact);
-        loaded.by_key.retain(|_, manifest| manifest.artifact != artifact);
+        let about: Vec<ArtifactKey> = loaded
+            .by_key
+            .iter()
+            .filter(|(_, manifest)| manifest.artifact == artifact)
+            .map(|(key, _)| key.clone())
+            .collect();
+        let mut room = self.room.lock();
+        for key in about {
+            loaded.by_key.remove(&key);
+            room.remove(&key);
+        }
         // Without the file no manifest of it is believed; if it stays, the next look at it comes to the same end.
         let _: io::Result<()> = fs::remove_file(self.file(artifact));
     }
@@ -225,27 +283,34 @@ fn measure(file: &File) -> io::Result<(Digest, u64, Vec<Digest>)> {
     }
 }
 
-/// Removes manifests of other engines, and machine code that no manifest names.
-fn sweep(path: &Path, engine: &str) -> io::Result<()> {
-    let mut named = BTreeSet::new();
+impl Drop for ArtifactCache {
+    fn drop(&mut self) {
+        self.save_order();
+    }
+}
+
+/// Removes manifests of other engines and adapters, and machine code that no manifest names; says what is left.
+fn sweep(path: &Path, engine: &str) -> io::Result<Vec<(ArtifactKey, Digest, u64)>> {
+    let mut found = Vec::new();
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {
         let path = entry?.path();
         let is = |extension: &str| path.extension().is_some_and(|found| found == extension);
         if is("json") {
-            match Stored::read(&path).filter(|manifest| manifest.engine == engine) {
-                Some(manifest) => _ = named.insert(manifest.artifact.hex()),
+            match Stored::read(&path).filter(|(key, _)| key.engine == engine) {
+                Some((key, manifest)) => found.push((key, manifest.artifact, manifest.size)),
                 None => fs::remove_file(&path)?,
             }
         } else if is("cwasm") {
             files.push(path);
         }
     }
+    let named: BTreeSet<_> = found.iter().map(|(_, artifact, _)| artifact.hex()).collect();
     for path in files {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if !named.iter().any(|name| name.as_str() == stem) {
             fs::remove_file(&path)?;
         }
     }
-    Ok(())
+    Ok(found)
 }

@@ -1,26 +1,36 @@
 //! Compiles an image for a target, in a child process of its own: Cranelift on somebody's input takes what memory and
 //! time it likes, and the controller must neither grow by it nor wait for it (DESIGN, decision 7).
 //!
-//! The child is this program again, run as `PROGRAM __compile TARGET DIGEST`: the image comes on its standard input,
+//! The [`child`] is this program again, run as `PROGRAM __compile TARGET DIGEST`: the image comes on its standard input,
 //! machine code goes to its standard output, which is a file, and the reason of a refusal to its standard error. So
-//! neither passes through the controller's memory.
+//! neither passes through the controller's memory. With `--describe` for a target it only says what the image is.
+//!
+//! Two children run at once, however many processors there are, since they stand behind everything else; and one image
+//! has one of them at most, so that no image can keep all others waiting.
 
-use std::ffi::OsString;
+mod child;
+
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{ExitCode, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use coracle_model::Digest;
-use coracle_model::limits::{MAX_ARTIFACT_BYTES, MAX_IMAGE_BYTES};
+use coracle_model::limits::MAX_ARTIFACT_BYTES;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 
-use super::adapt::{Form, adapt, form};
-use super::digest_of;
+pub use self::child::child_main;
+#[cfg(test)]
+pub(super) use self::child::compile;
+use super::describe::Description;
 
 /// The hidden first argument that makes a program a compiler.
 pub const CHILD_ARGUMENT: &str = "__compile";
@@ -28,14 +38,20 @@ pub const CHILD_ARGUMENT: &str = "__compile";
 const CHILD_MEMORY_BYTES: u64 = 2 << 30;
 /// Processor time of the child, in seconds.
 const CHILD_CPU_S: u64 = 60;
-/// What the clock on the wall may show until the child is killed.
-const CHILD_WALL: Duration = Duration::from_secs(120);
-/// Children at once, if the machine has so many processors.
+/// What the clock on the wall may show until the child is killed: it waits for everybody else who wants the processor.
+const CHILD_WALL: Duration = Duration::from_secs(600);
+/// Children at once that compile, and as many more that describe, which is a matter of a moment.
 const CHILDREN: usize = 2;
+/// Stands for a target: the image is not compiled.
+const DESCRIBE: &str = "--describe";
+/// What may be said about an image, in bytes.
+const MAX_DESCRIPTION_BYTES: usize = 512 * 1024;
 /// What is kept of a refusal's text.
 const MAX_REASON_BYTES: usize = 2048;
 /// The child's exit code for "the image is not usable", with the reason on its standard error.
 const REFUSED: u8 = 3;
+/// The child's exit code for everything else that it can say something about.
+const TROUBLED: u8 = 4;
 
 /// Why an image was not compiled.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +60,14 @@ pub enum CompileError {
     #[error("{reason}")]
     Refused {
         /// What the compiler says.
+        reason: String,
+        /// Whether it would say so on any machine, or only had too little time or memory here.
+        lasting: bool,
+    },
+    /// Somebody killed it: the system for want of memory, or a person. The same again may well succeed.
+    #[error("{reason}")]
+    Killed {
+        /// Which of them is likely.
         reason: String,
     },
     /// The machine is at fault, and a later try may succeed.
@@ -60,8 +84,8 @@ pub enum CompileError {
 pub(super) enum Source {
     /// An open file.
     File(File),
-    /// Built in.
-    BuiltIn(&'static [u8]),
+    /// In memory.
+    Bytes(Bytes),
 }
 
 /// Starts children, a few at a time.
@@ -69,13 +93,21 @@ pub(super) enum Source {
 pub(super) struct Compiler {
     program: PathBuf,
     wall: Duration,
-    places: Semaphore,
+    compiling: Semaphore,
+    describing: Semaphore,
+    /// One lock for each image that is compiled, or waits for it.
+    turns: Mutex<BTreeMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Compiler {
     pub(super) fn new(program: PathBuf) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { program, wall: CHILD_WALL, places: Semaphore::new(processors.min(CHILDREN)) }
+        Self {
+            program,
+            wall: CHILD_WALL,
+            compiling: Semaphore::new(CHILDREN),
+            describing: Semaphore::new(CHILDREN),
+            turns: Mutex::default(),
+        }
     }
 
     /// Compiles the image with this digest for a target; the machine code goes into `output`.
@@ -86,12 +118,42 @@ impl Compiler {
         target: &str,
         output: File,
     ) -> Result<(), CompileError> {
-        let failed = |action| move |source| CompileError::Process { action, source };
+        let _turn = self.turn(image).await;
         // Nobody closes the semaphore; were it closed, children without a bound would still be right, only many.
-        let _place = self.places.acquire().await.ok();
-        let (input, built_in) = match source().await.map_err(failed("open the image for"))? {
+        let _place = self.compiling.acquire().await.ok();
+        let source = source().await.map_err(failed("open the image for"))?;
+        self.run(source, image, target, output.into(), 0).await.map(drop)
+    }
+
+    /// Says what the image with this digest is.
+    pub(super) async fn describe(&self, source: Source, image: Digest) -> Result<Description, CompileError> {
+        let _place = self.describing.acquire().await.ok();
+        let said = self.run(source, image, DESCRIBE, Stdio::piped(), MAX_DESCRIPTION_BYTES).await?;
+        serde_json::from_slice(&said).map_err(|error| failed("understand")(error.into()))
+    }
+
+    async fn turn(&self, image: Digest) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock();
+            // A count of one is the map's own.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(image).or_default())
+        };
+        turn.lock_owned().await
+    }
+
+    /// One child from start to end; what it says on its standard output, if that is a pipe, up to so many bytes.
+    async fn run(
+        &self,
+        source: Source,
+        image: Digest,
+        target: &str,
+        output: Stdio,
+        most_output: usize,
+    ) -> Result<Vec<u8>, CompileError> {
+        let (input, bytes) = match source {
             Source::File(file) => (Stdio::from(file), None),
-            Source::BuiltIn(bytes) => (Stdio::piped(), Some(bytes)),
+            Source::Bytes(bytes) => (Stdio::piped(), Some(bytes)),
         };
         let mut child = Command::new(&self.program)
             .args([CHILD_ARGUMENT, target, &image.to_string()])
@@ -103,24 +165,27 @@ impl Compiler {
             .spawn()
             .map_err(failed("start"))?;
         let stdin = child.stdin.take();
-        let stderr = child.stderr.take();
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let feed = async move {
-            if let (Some(mut stdin), Some(bytes)) = (stdin, built_in) {
+            if let (Some(mut stdin), Some(bytes)) = (stdin, bytes) {
                 // A child that ended early has said why on its standard error.
-                let _: io::Result<()> = stdin.write_all(bytes).await;
+                let _: io::Result<()> = stdin.write_all(&bytes).await;
             }
         };
-        let work = async { tokio::join!(child.wait(), feed, first_bytes(stderr)) };
-        let Ok((status, (), words)) = tokio::time::timeout(self.wall, work).await else {
+        let (said, words) = (first_bytes(stdout, most_output), first_bytes(stderr, MAX_REASON_BYTES));
+        let work = async { tokio::join!(child.wait(), feed, said, words) };
+        let Ok((status, (), said, words)) = tokio::time::timeout(self.wall, work).await else {
             let wall_s = self.wall.as_secs();
-            return Err(refused(format!("compiling takes longer than {wall_s} s on this machine, which is the limit")));
+            let reason = format!("compiling takes longer than {wall_s} s on this machine, which is the limit");
+            return Err(CompileError::Refused { reason, lasting: false });
         };
-        verdict(status.map_err(failed("wait for"))?, words.trim())
+        verdict(status.map_err(failed("wait for"))?, String::from_utf8_lossy(&words).trim())?;
+        Ok(said)
     }
 }
 
-fn refused(reason: String) -> CompileError {
-    CompileError::Refused { reason }
+fn failed(action: &'static str) -> impl Fn(io::Error) -> CompileError {
+    move |source| CompileError::Process { action, source }
 }
 
 /// What a child's end means.
@@ -130,105 +195,39 @@ fn verdict(status: ExitStatus, words: &str) -> Result<(), CompileError> {
     }
     let memory_mib = CHILD_MEMORY_BYTES >> 20;
     let artifact_mib = MAX_ARTIFACT_BYTES >> 20;
-    Err(refused(match (status.code(), status.signal()) {
-        (Some(code), _) if code == i32::from(REFUSED) => words.to_owned(),
+    let (lasting, reason) = match (status.code(), status.signal()) {
+        (Some(code), _) if code == i32::from(REFUSED) => (true, words.to_owned()),
+        (Some(code), _) if code == i32::from(TROUBLED) => (false, words.to_owned()),
+        (_, Some(libc::SIGXFSZ)) => {
+            (true, format!("the machine code is larger than {artifact_mib} MiB, which is the limit"))
+        }
         (_, Some(libc::SIGXCPU)) => {
-            format!("compiling takes more than {CHILD_CPU_S} s of processor time, which is the limit")
+            (false, format!("compiling takes more than {CHILD_CPU_S} s of processor time, which is the limit"))
         }
-        (_, Some(libc::SIGXFSZ)) => format!("the machine code is larger than {artifact_mib} MiB, which is the limit"),
-        (_, Some(libc::SIGABRT | libc::SIGKILL | libc::SIGSEGV)) => {
-            format!("the compiler broke down, most likely for want of memory (it may have {memory_mib} MiB): {words}")
+        (_, Some(libc::SIGKILL)) => {
+            return Err(CompileError::Killed {
+                reason: format!("the compiler was killed, perhaps for want of memory (it may have {memory_mib} MiB)"),
+            });
         }
-        _ => format!("the compiler failed ({status}): {words}"),
-    }))
+        (_, Some(libc::SIGABRT | libc::SIGSEGV)) => (
+            false,
+            format!("the compiler broke down, most likely for want of memory (it may have {memory_mib} MiB): {words}"),
+        ),
+        _ => (false, format!("the compiler failed ({status}): {words}")),
+    };
+    Err(CompileError::Refused { reason, lasting })
 }
 
 /// Reads to the end, so that the writer never blocks, and keeps the beginning.
-async fn first_bytes(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut stream) = stream else { return String::new() };
+async fn first_bytes(stream: Option<impl AsyncRead + Unpin>, most: usize) -> Vec<u8> {
+    let Some(mut stream) = stream else { return Vec::new() };
     let mut kept = Vec::new();
     let mut buffer = [0; 1024];
     while let Ok(count) = stream.read(&mut buffer).await
         && count > 0
     {
-        let room = MAX_REASON_BYTES - kept.len();
+        let room = most - kept.len();
         kept.extend_from_slice(&buffer[..count.min(room)]);
     }
-    String::from_utf8_lossy(&kept).into_owned()
-}
-
-/// The child. `arguments` are those behind [`CHILD_ARGUMENT`]: a target and the digest of the image. Call it first of
-/// all in `main`, before any runtime or thread is started.
-#[must_use]
-pub fn child_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match child(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            // Nobody is left to be told when this fails; the exit code still says it.
-            let _: io::Result<()> = io::stderr().write_all(reason.as_bytes());
-            ExitCode::from(REFUSED)
-        }
-    }
-}
-
-fn child(arguments: impl IntoIterator<Item = OsString>) -> Result<(), String> {
-    let arguments: Option<Vec<_>> = arguments.into_iter().map(|argument| argument.into_string().ok()).collect();
-    let (target, image) = match arguments.as_deref() {
-        Some([target, image]) => (target.as_str(), image.parse::<Digest>().map_err(|error| error.to_string())?),
-        _ => return Err(format!("{CHILD_ARGUMENT} is for the controller's own use: want a target and a digest")),
-    };
-    limit_this_process().map_err(|error| format!("the compiler's limits cannot be set: {error}"))?;
-    let mut wasm = Vec::new();
-    let most = MAX_IMAGE_BYTES as u64 + 1;
-    io::stdin()
-        .lock()
-        .take(most)
-        .read_to_end(&mut wasm)
-        .map_err(|error| format!("the image cannot be read: {error}"))?;
-    if digest_of(&wasm) != image {
-        return Err(format!("the stored image is damaged: it no longer has the digest {image}; push it again"));
-    }
-    // A bug in a library that somebody's file brings to light is a refusal of that file, and its text is of no use to
-    // whoever pushed it.
-    std::panic::set_hook(Box::new(|_| {}));
-    let compiled = std::panic::catch_unwind(|| compile(wasm, target));
-    let artifact = compiled.map_err(|_| "the compiler cannot cope with this file".to_owned())??;
-    let mut output = io::stdout().lock();
-    let written = output.write_all(&artifact).and_then(|()| output.flush());
-    written.map_err(|error| format!("the machine code cannot be written: {error}"))
-}
-
-/// Adapter and Cranelift, with the configuration that the agents have.
-pub(super) fn compile(wasm: Vec<u8>, target: &str) -> Result<Vec<u8>, String> {
-    let config = coracle_engine::config(target).map_err(|error| error.to_string())?;
-    let engine = wasmtime::Engine::new(&config).map_err(|error| format!("no compiler for {target}: {error:#}"))?;
-    let invalid = |error: wasmtime::Error| {
-        format!("the image is not valid WebAssembly, or it needs a feature that no agent has: {error:#}")
-    };
-    if form(&wasm).map_err(|error| error.to_string())? == Form::Module {
-        wasmtime::Module::validate(&engine, &wasm).map_err(invalid)?;
-    }
-    let component = adapt(wasm).map_err(|error| error.to_string())?;
-    engine.precompile_component(&component).map_err(invalid)
-}
-
-/// Memory and time of this whole process, for good. It writes no file larger than an artifact, and leaves no core dump.
-fn limit_this_process() -> io::Result<()> {
-    for (resource, most) in [
-        (libc::RLIMIT_AS, CHILD_MEMORY_BYTES),
-        (libc::RLIMIT_CPU, CHILD_CPU_S),
-        (libc::RLIMIT_FSIZE, MAX_ARTIFACT_BYTES as u64),
-        (libc::RLIMIT_CORE, 0),
-    ] {
-        // On 32-bit boards the number is narrower, and so is everything that it could limit.
-        let most = libc::rlim_t::try_from(most).unwrap_or(libc::RLIM_INFINITY);
-        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-        #[expect(unsafe_code, reason = "the standard library has no way to limit a process")]
-        // SAFETY: `limit` is a valid rlimit that outlives the call, and the call keeps no pointer to it.
-        let result = unsafe { libc::setrlimit(resource, &raw const limit) };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
+    kept
 }

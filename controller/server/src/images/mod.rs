@@ -1,31 +1,47 @@
-//! Images as they were pushed, and the machine code that boards get instead (DESIGN, decision 7; EDGE-02).
+//! Images as they were pushed or pulled, and the machine code that boards get instead (DESIGN, decision 7; EDGE-02).
 //!
-//! *In:* WebAssembly under a name; the wish of a node for an image. *Out:* a signed manifest, and blocks.
-//! *Must never know:* MQTT, HTTP, pods; what a node does with its machine code.
-//! *Tested:* beside the code and in `tests.rs`, with real guests and the real compiler; the child process end to end.
+//! *In:* WebAssembly under a name, or a registry's name for it; the wish of a node for an image. *Out:* a signed manifest,
+//! and blocks.
+//! *Must never know:* MQTT, the API, pods; what a node does with its machine code.
+//! *Tested:* beside the code and in `tests.rs`, with real guests and the real compiler; the child process and registries
+//! end to end.
 //!
-//! A push stores the WebAssembly under its digest and notes the name ([`store`]). When the first node of a target asks
-//! for the image, a child process makes a component of it ([`adapt`]) and compiles that ([`compile`]); all that ask
-//! meanwhile wait for the same child. The result is signed and kept ([`artifacts`]) for as long as the engine is the
-//! same. What the compiler has refused is refused at once from then on, until the controller starts again.
+//! A push stores the WebAssembly under its digest and notes the name ([`store`]), once a child process has read what it
+//! imports ([`describe`]). A name with a registry in it is pulled ([`registry`], [`source`]) and kept in the same way, so
+//! that it outlives the registry. When the first node of a target asks for the image, a child process makes a component
+//! of it ([`adapt`]) and compiles that ([`compile`]); all that ask meanwhile wait for the same child ([`flights`]). The
+//! result is signed and kept ([`artifacts`]) for as long as engine and adapter are the same and there is room. What the
+//! compiler has refused is refused at once from then on ([`refusals`]).
 
 pub mod name;
+
+mod registry;
+mod source;
+
 mod samples;
 pub mod store;
 
 pub mod adapt;
 pub mod compile;
+mod describe;
+pub(crate) mod interfaces;
 
 mod artifacts;
+mod flights;
+mod refusals;
+
+mod error;
+mod obtain;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use coracle_engine::{TARGETS, fingerprint};
 use coracle_model::Digest;
 use coracle_wire::artifact::{ArtifactManifest, ArtifactRefusal};
@@ -33,84 +49,55 @@ use ed25519_dalek::SigningKey;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-pub use self::adapt::AdaptError;
+pub use self::adapt::{AdaptError, Form};
+pub use self::artifacts::ArtifactInfo;
 use self::artifacts::{ArtifactCache, ArtifactKey};
 pub use self::compile::{CHILD_ARGUMENT, child_main};
 use self::compile::{CompileError, Compiler};
+pub use self::describe::Description;
+pub use self::error::{ImageError, ImagesError};
+use self::flights::Flights;
 pub use self::name::{ImageName, NameError};
+pub use self::obtain::Wish;
+use self::refusals::Refusals;
+use self::registry::Registries;
+pub use self::registry::{Credential, Credentials, Progress, PullError};
+pub use self::source::{SourceError, layout};
 pub use self::store::ImageEntry;
-use self::store::ImageStore;
+use self::store::{Candidate, ImageStore};
 
-/// Refusals that are remembered; beyond this all are forgotten, and their images are tried once more.
-const MAX_REFUSALS: usize = 1024;
-
-/// Why the images cannot be opened. Each text fits after "failed to".
-#[derive(Debug, thiserror::Error)]
-pub enum ImagesError {
-    /// A file or directory cannot be read or written.
-    #[error("use {path} for images")]
-    Unusable {
-        /// Which.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// The index of names is not what this build writes.
-    #[error(
-        "read the names of images from {path}: {what}; restore the file from a backup, or remove it and push the images again"
-    )]
-    Damaged {
-        /// The index.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-}
-
-/// Why an image was not taken. Each text fits after "failed to push: ".
-#[derive(Debug, thiserror::Error)]
-pub enum ImageError {
-    /// The name is none.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// The name belongs to the controller.
-    #[error("names below samples/ are built into the controller; choose another name")]
-    BuiltIn,
-    /// A name with a digest and without a tag.
-    #[error("want a tag to push to, as in NAME:TAG")]
-    NoTag,
-    /// The name has the digest of something else.
-    #[error("the file has the digest {found}, and the name says {named}")]
-    OtherDigest {
-        /// Of the file.
-        found: Digest,
-        /// In the name.
-        named: Digest,
-    },
-    /// Too large.
-    #[error("the file has {found} bytes, and an image may have {}", coracle_model::limits::MAX_IMAGE_BYTES)]
-    TooLarge {
-        /// Its size in bytes.
-        found: usize,
-    },
-    /// Too many names.
-    #[error("there are {most} names already, which is the limit")]
-    TooMany {
-        /// The limit.
-        most: usize,
-    },
-    /// Not what we run.
-    #[error(transparent)]
-    Form(#[from] AdaptError),
-    /// The disk.
-    #[error("the image cannot be written to disk")]
-    Disk(#[source] io::Error),
-}
+/// What machine code may take on the disk unless somebody says otherwise, in bytes.
+pub const DEFAULT_CACHE_BYTES: u64 = 4 << 30;
+/// Descriptions kept in memory, each some kilobytes; beyond this all are dropped and read again when asked for.
+const MAX_DESCRIPTIONS: usize = 256;
 
 /// The SHA-256 digest of these bytes.
 pub(crate) fn digest_of(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
+
+/// How images are kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program whose `main` calls [`child_main`] when its first argument is [`CHILD_ARGUMENT`]. On Linux
+    /// `/proc/self/exe` stays the right one even while an upgrade replaces the file.
+    pub program: PathBuf,
+    /// What machine code may take on the disk, in bytes.
+    pub cache_bytes: u64,
+    /// Registries (`HOST:PORT`) that are spoken to over plain HTTP.
+    pub insecure_registries: BTreeSet<String>,
+}
+
+impl Options {
+    /// The usual: [`DEFAULT_CACHE_BYTES`], and no registry without TLS but on the loopback.
+    #[must_use]
+    pub const fn new(program: PathBuf) -> Self {
+        Self { program, cache_bytes: DEFAULT_CACHE_BYTES, insecure_registries: BTreeSet::new() }
+    }
+}
+
+/// How often an image is compiled again because its compiler was killed, before that counts as a refusal.
+const KILLS_FORGIVEN: u32 = 2;
 
 /// Images and artifacts. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -119,70 +106,195 @@ pub struct Images(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: ImageStore,
+    registries: Registries,
+    /// Pulls under way, by name and by what opens the registry.
+    pulling: Flights<(ImageName, Vec<Credential>), Result<Digest, ArtifactRefusal>>,
+    /// Images of registries that are none, by manifest, so that they are not fetched again and again.
+    unusable: Mutex<BTreeMap<Digest, String>>,
+    descriptions: PathBuf,
+    described: Mutex<BTreeMap<Digest, Arc<Description>>>,
     artifacts: ArtifactCache,
+    /// Artifacts that are being made.
+    making: Flights<ArtifactKey, Result<Arc<ArtifactManifest>, ArtifactRefusal>>,
     compiler: Compiler,
+    refusals: Refusals,
     engine: String,
-    /// One lock for each artifact that is being made; whoever holds it makes it.
-    making: Mutex<BTreeMap<ArtifactKey, Arc<tokio::sync::Mutex<()>>>>,
-    refusals: Mutex<BTreeMap<ArtifactKey, String>>,
+}
+
+/// All about one image.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The digest of the WebAssembly.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Every name that it has.
+    pub names: Vec<ImageEntry>,
+    /// What it is.
+    pub description: Arc<Description>,
+    /// What was made of it.
+    pub artifacts: Vec<ArtifactInfo>,
 }
 
 impl Images {
-    /// Opens the images in this directory, and makes it if there is none. `signing` signs artifacts; `program` is the one
-    /// whose `main` calls [`child_main`] when its first argument is [`CHILD_ARGUMENT`]. On Linux `/proc/self/exe` stays
-    /// the right one even while an upgrade replaces the file.
+    /// Opens the images in this directory, and makes it if there is none. `signing` signs artifacts.
     ///
     /// # Errors
     /// When the directory cannot be used, or the index of names is damaged.
-    pub fn open(path: &Path, signing: SigningKey, program: PathBuf) -> Result<Self, ImagesError> {
+    pub fn open(path: &Path, signing: SigningKey, options: Options) -> Result<Self, ImagesError> {
+        let Options { program, cache_bytes, insecure_registries } = options;
         let engine = fingerprint();
+        let store = ImageStore::open(path)?;
+        let descriptions = path.join("descriptions");
+        crate::data_dir::make_dir(&descriptions)
+            .map_err(|source| ImagesError::Unusable { path: descriptions.clone(), source })?;
         Ok(Self(Arc::new(Inner {
-            store: ImageStore::open(path)?,
-            artifacts: ArtifactCache::open(&path.join("artifacts"), signing, &engine)?,
+            store,
+            registries: Registries::new(insecure_registries),
+            pulling: Flights::default(),
+            unusable: Mutex::default(),
+            descriptions,
+            described: Mutex::default(),
+            artifacts: ArtifactCache::open(&path.join("artifacts"), signing, &engine, cache_bytes)?,
+            making: Flights::default(),
             compiler: Compiler::new(program),
+            refusals: Refusals::open(&path.join("refusals"), &engine)?,
             engine,
-            making: Mutex::default(),
-            refusals: Mutex::default(),
         })))
     }
 
-    /// Stores an image under a name (`NAME:TAG`). When this returns, both survive a loss of power. Blocks on the disk, so
-    /// an async caller uses `spawn_blocking`.
+    /// Stores an image under a name (`NAME:TAG`). When this returns, both survive a loss of power.
     ///
     /// # Errors
     /// See [`ImageError`]; nothing is stored then.
-    pub fn push(&self, name: &str, wasm: &[u8]) -> Result<Digest, ImageError> {
-        let digest = self.0.store.push(name, wasm)?;
-        // Perhaps the stored file was damaged, and this push has mended it.
-        self.0.refusals.lock().retain(|key, _| key.image != digest);
+    pub async fn push(&self, name: &str, wasm: Bytes) -> Result<Digest, ImageError> {
+        let name = name.to_owned();
+        let candidate = blocking(move || Candidate::pushed(&name, wasm)).await?;
+        self.keep(candidate).await
+    }
+
+    async fn keep(&self, candidate: Candidate) -> Result<Digest, ImageError> {
+        let digest = candidate.digest();
+        self.describe_bytes(digest, candidate.wasm()).await?;
+        let images = self.clone();
+        blocking(move || images.0.store.keep(&candidate)).await?;
+        // Perhaps the stored file was damaged, and this has mended it.
+        self.0.refusals.forget(digest);
         Ok(digest)
     }
 
-    /// Every name that a pod can use, in order.
+    /// Every name that a pod can use without a registry, in order.
     #[must_use]
     pub fn list(&self) -> Vec<ImageEntry> {
         self.0.store.list()
     }
 
-    /// What a name stands for now; `None` when there is no such image.
+    /// What a name stands for here now; `None` when there is no such image. No registry is asked.
     #[must_use]
     pub fn resolve(&self, name: &ImageName) -> Option<Digest> {
         self.0.store.resolve(name)
     }
 
-    /// What an image is for a node with this target and engine; compiled now if nobody has asked before, which takes
-    /// from some tenths of a second to two minutes. Cancel-safe.
+    /// All about an image that is here; `None` when there is none of that name.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn inspect(&self, name: &ImageName) -> Result<Option<Inspection>, ImageError> {
+        let store = &self.0.store;
+        let Some(digest) = store.resolve(name) else { return Ok(None) };
+        let Some(size_bytes) = store.size_bytes(digest) else { return Ok(None) };
+        let description = self.description(digest).await?;
+        let names = store.list().into_iter().filter(|entry| entry.digest == digest).collect();
+        Ok(Some(Inspection { digest, size_bytes, names, description, artifacts: self.0.artifacts.of_image(digest) }))
+    }
+
+    /// Takes a name away. The image stays until [`Self::collect`]. `None` when there is no such name. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When it is built in, or the disk does not take it.
+    pub fn remove(&self, name: &ImageName) -> Result<Option<Digest>, ImageError> {
+        if name.is_sample() { Err(ImageError::BuiltIn) } else { self.0.store.unname(name) }
+    }
+
+    /// Whether an image may have lost its last name since this was last asked, so that [`Self::collect`] finds something.
+    /// After a start it may.
+    #[must_use]
+    pub fn has_lost_a_name(&self) -> bool {
+        self.0.store.has_lost_a_name()
+    }
+
+    /// Removes images that have no name, with everything that was made of them; those in `keep` stay. Machine code can be
+    /// made again only as long as its image is here. Gives how many went. Blocks on the disk.
+    pub fn collect(&self, keep: &BTreeSet<Digest>) -> usize {
+        let removed = self.0.store.collect(keep).unwrap_or_else(|error| {
+            tracing::warn!(%error, "images without a name cannot be removed");
+            Vec::new()
+        });
+        for digest in &removed {
+            tracing::info!(image = %digest, "an image without a name was removed");
+            self.0.refusals.forget(*digest);
+            self.0.described.lock().remove(digest);
+            describe::remove(&self.0.descriptions, *digest);
+        }
+        self.0.artifacts.retain(|digest| self.0.store.has(digest));
+        removed.len()
+    }
+
+    /// What an image is; read by a child process if that was never done.
+    ///
+    /// # Errors
+    /// When it is no WebAssembly after all, or cannot be read.
+    pub async fn description(&self, image: Digest) -> Result<Arc<Description>, ImageError> {
+        if let Some(known) = self.0.described.lock().get(&image) {
+            return Ok(Arc::clone(known));
+        }
+        if let Some(stored) = describe::load(&self.0.descriptions, image) {
+            return Ok(self.remember(image, stored));
+        }
+        let source = self.0.store.source(image).map_err(ImageError::Disk)?;
+        self.describe(image, source).await
+    }
+
+    async fn describe_bytes(&self, image: Digest, wasm: Bytes) -> Result<(), ImageError> {
+        // The one that is stored may be of a file that was damaged since.
+        if describe::load(&self.0.descriptions, image).is_some() {
+            return Ok(());
+        }
+        self.describe(image, compile::Source::Bytes(wasm)).await.map(drop)
+    }
+
+    async fn describe(&self, image: Digest, source: compile::Source) -> Result<Arc<Description>, ImageError> {
+        let described = self.0.compiler.describe(source, image).await.map_err(|error| match error {
+            CompileError::Refused { reason, .. } => ImageError::Refused(reason),
+            CompileError::Killed { .. } | CompileError::Process { .. } => ImageError::Compiler(told(&error)),
+        })?;
+        if let Err(error) = describe::save(&self.0.descriptions, image, &described) {
+            tracing::warn!(%error, %image, "the description of an image is not kept");
+        }
+        Ok(self.remember(image, described))
+    }
+
+    fn remember(&self, image: Digest, description: Description) -> Arc<Description> {
+        let description = Arc::new(description);
+        let mut described = self.0.described.lock();
+        if described.len() >= MAX_DESCRIPTIONS {
+            described.clear();
+        }
+        described.insert(image, Arc::clone(&description));
+        description
+    }
+
+    /// The machine code of an image for a node with this target and engine; compiled now if nobody has asked before,
+    /// which takes from some tenths of a second to some minutes, and goes on when nobody waits. Cancel-safe.
     ///
     /// # Errors
     /// Why there is none, in words for the pod's status.
     pub async fn artifact(
         &self,
-        image: &str,
+        image: Digest,
         target: &str,
         engine: &str,
     ) -> Result<Arc<ArtifactManifest>, ArtifactRefusal> {
-        let name: ImageName =
-            image.parse().map_err(|error: NameError| ArtifactRefusal::InvalidName(error.to_string()))?;
         let ours = &self.0.engine;
         if engine != ours {
             let text =
@@ -193,12 +305,24 @@ impl Images {
             let text = format!("no artifacts are made for target {target:?}; there are {TARGETS:?}");
             return Err(ArtifactRefusal::Unusable(text));
         }
-        let digest = self.0.store.resolve(&name).ok_or_else(|| {
-            ArtifactRefusal::NotFound(format!(
-                "there is no image {name}; push it with: coracle image push FILE.wasm {name}"
-            ))
-        })?;
-        self.made(ArtifactKey { image: digest, target: target.to_owned(), engine: engine.to_owned() }).await
+        let key = ArtifactKey { image, target: target.to_owned(), engine: engine.to_owned() };
+        if let Some(known) = self.known(&key) {
+            return known;
+        }
+        let images = self.clone();
+        let made = self.0.making.join(key.clone(), async move {
+            // Perhaps the one before has just made it.
+            match images.known(&key) {
+                Some(known) => known,
+                None => images.make(&key).await,
+            }
+        });
+        made.await.unwrap_or_else(|| Err(ArtifactRefusal::Busy("compiling broke down".to_owned())))
+    }
+
+    fn known(&self, key: &ArtifactKey) -> Option<Result<Arc<ArtifactManifest>, ArtifactRefusal>> {
+        let made = self.0.artifacts.get(key).map(Ok);
+        made.or_else(|| self.0.refusals.get(key).map(|reason| Err(ArtifactRefusal::Unusable(reason))))
     }
 
     /// One block of an artifact whose manifest was given out; `None` when it is gone, so that the node asks anew. Reads
@@ -208,64 +332,55 @@ impl Images {
         self.0.artifacts.block(artifact, index)
     }
 
-    fn known(&self, key: &ArtifactKey) -> Option<Result<Arc<ArtifactManifest>, ArtifactRefusal>> {
-        if let Some(manifest) = self.0.artifacts.get(key) {
-            return Some(Ok(manifest));
-        }
-        let refusals = self.0.refusals.lock();
-        refusals.get(key).map(|reason| Err(ArtifactRefusal::Unusable(reason.clone())))
-    }
-
-    async fn made(&self, key: ArtifactKey) -> Result<Arc<ArtifactManifest>, ArtifactRefusal> {
-        if let Some(known) = self.known(&key) {
-            return known;
-        }
-        let turn = Arc::clone(self.0.making.lock().entry(key.clone()).or_default());
-        let result = {
-            let _turn = turn.lock().await;
-            // Whoever had the turn before has most likely made it.
-            match self.known(&key) {
-                Some(known) => known,
-                None => self.make(&key).await,
-            }
-        };
-        drop(turn);
-        let mut making = self.0.making.lock();
-        // The last one out removes the lock; a count of one is the map's own.
-        if making.get(&key).is_some_and(|turn| Arc::strong_count(turn) == 1) {
-            making.remove(&key);
-        }
-        result
-    }
-
     async fn make(&self, key: &ArtifactKey) -> Result<Arc<ArtifactManifest>, ArtifactRefusal> {
         let busy = |error: io::Error| {
             tracing::error!(%error, image = %key.image, "an artifact cannot be written");
             ArtifactRefusal::Busy("the controller cannot write the artifact to its disk".to_owned())
         };
-        let (path, output) = self.0.artifacts.begin(key).map_err(busy)?;
-        let rest = Leftover(path);
-        let source = async || self.0.store.source(key.image);
-        match self.0.compiler.compile(source, key.image, &key.target, output).await {
-            Ok(()) => {}
-            Err(CompileError::Refused { reason }) => {
-                let mut refusals = self.0.refusals.lock();
-                if refusals.len() >= MAX_REFUSALS {
-                    refusals.clear();
+        let mut kills = 0;
+        let rest = loop {
+            let (path, output) = self.0.artifacts.begin(key).map_err(busy)?;
+            let rest = Leftover(path);
+            let source = async || self.0.store.source(key.image);
+            match self.0.compiler.compile(source, key.image, &key.target, output).await {
+                Ok(()) => break rest,
+                Err(CompileError::Killed { reason }) if kills < KILLS_FORGIVEN => {
+                    kills += 1;
+                    tracing::warn!(reason, image = %key.image, "an image is compiled again");
                 }
-                refusals.insert(key.clone(), reason.clone());
-                return Err(ArtifactRefusal::Unusable(reason));
+                Err(CompileError::Killed { reason }) => {
+                    self.0.refusals.remember(key, &reason, false);
+                    return Err(ArtifactRefusal::Unusable(reason));
+                }
+                Err(CompileError::Refused { reason, lasting }) => {
+                    self.0.refusals.remember(key, &reason, lasting);
+                    return Err(ArtifactRefusal::Unusable(reason));
+                }
+                Err(error @ CompileError::Process { .. }) => {
+                    let told = told(&error);
+                    tracing::error!(error = told, image = %key.image, "an image was not compiled");
+                    return Err(ArtifactRefusal::Busy(format!("the controller failed to {told}")));
+                }
             }
-            Err(error @ CompileError::Process { .. }) => {
-                let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                tracing::error!(%error, source, image = %key.image, "an image was not compiled");
-                return Err(ArtifactRefusal::Busy(format!("the controller failed to {error}: {source}")));
-            }
-        }
+        };
         let (images, key) = (self.clone(), key.clone());
         let finished = tokio::task::spawn_blocking(move || images.0.artifacts.finish(&key, &rest.0)).await;
         finished.map_err(io::Error::other).and_then(|finished| finished).map_err(busy)
     }
+}
+
+/// An error with what is behind it.
+fn told(error: &CompileError) -> String {
+    let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    format!("{error}: {source}")
+}
+
+/// Work that would hold up others on this thread: digests of megabytes, files.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ImageError> + Send + 'static,
+) -> Result<T, ImageError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(ImageError::Disk(io::Error::other(error))))
 }
 
 /// A half-written artifact, removed whichever way its making ends. One that was finished has another name by then.

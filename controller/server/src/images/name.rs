@@ -34,6 +34,22 @@ impl ImageName {
         &self.repository
     }
 
+    /// The registry's host, with its port if there is one: `localhost:5000`. `None` for an image that was pushed to the
+    /// controller.
+    #[must_use]
+    pub fn registry(&self) -> Option<&str> {
+        self.repository.split_once('/').map(|(first, _)| first).filter(|first| is_host(first))
+    }
+
+    /// The repository as its registry knows it, without the host.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self.repository.split_once('/') {
+            Some((first, path)) if is_host(first) => path,
+            _ => &self.repository,
+        }
+    }
+
     /// The tag; `latest` when there is neither tag nor digest, as in Kubernetes.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
@@ -55,6 +71,12 @@ impl ImageName {
     /// What the index of names calls it: repository and tag.
     pub(super) fn tagged(&self) -> Option<String> {
         self.tag().map(|tag| format!("{}:{tag}", self.repository))
+    }
+
+    /// What the index of names calls it once it was pulled from a registry: the digest decides, and else the tag.
+    pub(super) fn pulled(&self) -> String {
+        let tagged = || self.tagged().unwrap_or_else(|| self.repository.clone());
+        self.digest.map_or_else(tagged, |digest| format!("{}@{digest}", self.repository))
     }
 }
 
@@ -170,6 +192,20 @@ mod tests {
             let name: ImageName = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((name.repository(), name.tag()), (repository, tag), "{text}");
             assert_eq!(name.to_string().parse(), Ok(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_registry_is_told_from_a_path() {
+        for (text, registry, path) in [
+            ("hello", None, "hello"),
+            ("samples/hello:1", None, "samples/hello"),
+            ("localhost/a:1", Some("localhost"), "a"),
+            ("localhost:5000/a/b:1", Some("localhost:5000"), "a/b"),
+            ("docker.io/library/a", Some("docker.io"), "library/a"),
+        ] {
+            let name: ImageName = text.parse().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!((name.registry(), name.path()), (registry, path), "{text}");
         }
     }
 

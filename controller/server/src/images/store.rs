@@ -1,15 +1,19 @@
-//! The images that were pushed: WebAssembly by digest, and names for digests. Everything is on disk before it is true.
+//! The images that there are: WebAssembly by digest, and names for digests. Everything is on disk before it is true.
 
-use std::collections::BTreeMap;
+mod index;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use coracle_model::Digest;
 use coracle_model::limits::MAX_IMAGE_BYTES;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
+use self::index::{Names, Row};
 use super::adapt::form;
 use super::compile::Source;
 use super::name::ImageName;
@@ -17,15 +21,13 @@ use super::samples::SAMPLES;
 use super::{ImageError, ImagesError, digest_of};
 use crate::data_dir::{make_dir, write_durably};
 
-/// Names that may be pushed. Each takes some hundred bytes of the index, which is written whole with every push.
+/// Names that may be kept. Each takes some hundred bytes of the index, which is written whole with every change.
 const MAX_NAMES: usize = 4096;
-/// The layout of the index; a newer one is refused.
-const INDEX_VERSION: u32 = 1;
 
 /// An image that somebody can name in a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageEntry {
-    /// Repository and tag: `samples/hello:1`.
+    /// Repository and tag: `samples/hello:1`; or repository and digest, of one that was pulled by its digest.
     pub name: String,
     /// The digest of the WebAssembly (`imageID`).
     pub digest: Digest,
@@ -33,20 +35,54 @@ pub struct ImageEntry {
     pub size_bytes: u64,
     /// Whether it is part of the controller and cannot be pushed.
     pub built_in: bool,
+    /// The digest that its registry knows it by, if it was pulled.
+    pub manifest: Option<Digest>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Index {
-    version: u32,
-    names: BTreeMap<String, Row>,
+/// An image that was found fit to be stored.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    key: String,
+    digest: Digest,
+    manifest: Option<Digest>,
+    wasm: Bytes,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    digest: String,
-    size_bytes: u64,
+impl Candidate {
+    /// What is pushed under a name of the controller's own.
+    pub(super) fn pushed(name: &str, wasm: Bytes) -> Result<Self, ImageError> {
+        let name: ImageName = name.parse()?;
+        if name.is_sample() {
+            return Err(ImageError::BuiltIn);
+        }
+        let key = name.tagged().ok_or(ImageError::NoTag)?;
+        let candidate = Self::of(key, None, wasm)?;
+        match name.digest().filter(|named| *named != candidate.digest) {
+            Some(named) => Err(ImageError::OtherDigest { found: candidate.digest, named }),
+            None => Ok(candidate),
+        }
+    }
+
+    /// What came from a registry, under the digest of its manifest.
+    pub(super) fn pulled(name: &ImageName, manifest: Digest, wasm: Bytes) -> Result<Self, ImageError> {
+        Self::of(name.pulled(), Some(manifest), wasm)
+    }
+
+    fn of(key: String, manifest: Option<Digest>, wasm: Bytes) -> Result<Self, ImageError> {
+        if wasm.len() > MAX_IMAGE_BYTES {
+            return Err(ImageError::TooLarge { found: wasm.len() });
+        }
+        form(&wasm)?;
+        Ok(Self { key, digest: digest_of(&wasm), manifest, wasm })
+    }
+
+    pub(super) const fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    pub(super) fn wasm(&self) -> Bytes {
+        self.wasm.clone()
+    }
 }
 
 /// Images on disk.
@@ -54,7 +90,9 @@ struct Row {
 pub(super) struct ImageStore {
     index_path: PathBuf,
     blobs: PathBuf,
-    names: Mutex<BTreeMap<String, (Digest, u64)>>,
+    names: Mutex<Names>,
+    /// Since somebody last looked, an image may have lost its last name.
+    lost: AtomicBool,
 }
 
 impl ImageStore {
@@ -65,45 +103,83 @@ impl ImageStore {
         }
         let index_path = path.join("index.json");
         let names = match fs::read(&index_path) {
-            Ok(bytes) => read_index(&index_path, &bytes)?,
+            Ok(bytes) => index::read(&index_path, &bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(source) => return Err(ImagesError::Unusable { path: index_path, source }),
         };
-        Ok(Self { index_path, blobs, names: Mutex::new(names) })
+        Ok(Self { index_path, blobs, names: Mutex::new(names), lost: AtomicBool::new(true) })
     }
 
-    pub(super) fn push(&self, name: &str, wasm: &[u8]) -> Result<Digest, ImageError> {
-        let name: ImageName = name.parse()?;
-        if name.is_sample() {
-            return Err(ImageError::BuiltIn);
-        }
-        let tagged = name.tagged().ok_or(ImageError::NoTag)?;
-        if wasm.len() > MAX_IMAGE_BYTES {
-            return Err(ImageError::TooLarge { found: wasm.len() });
-        }
-        form(wasm)?;
-        let digest = digest_of(wasm);
-        if let Some(named) = name.digest().filter(|named| *named != digest) {
-            return Err(ImageError::OtherDigest { found: digest, named });
-        }
+    /// Stores an image and its name. When this returns, both survive a loss of power.
+    pub(super) fn keep(&self, candidate: &Candidate) -> Result<(), ImageError> {
+        let Candidate { key, digest, manifest, wasm } = candidate;
         // The lock is held over the writes: pushes are rare, and two of them must not write the index over each other.
         let mut names = self.names.lock();
-        if names.len() >= MAX_NAMES && !names.contains_key(&tagged) {
-            return Err(ImageError::TooMany { most: MAX_NAMES });
-        }
-        let blob = self.blob(digest);
+        let blob = self.blob(*digest);
         // Comparing all of it lets a second push mend a file that the disk has damaged.
-        if !fs::read(&blob).is_ok_and(|found| found == wasm) {
+        if !fs::read(&blob).is_ok_and(|found| found == *wasm) {
             write_durably(&blob, wasm).map_err(ImageError::Disk)?;
         }
-        let row = (digest, wasm.len() as u64);
-        if names.get(&tagged) != Some(&row) {
+        let row = Row { digest: *digest, size_bytes: wasm.len() as u64, manifest: *manifest };
+        self.name(&mut names, key, row)
+    }
+
+    /// Gives a name to an image that was pulled before under another one; `None` when no such is here.
+    pub(super) fn point(&self, name: &ImageName, manifest: Digest) -> Result<Option<Digest>, ImageError> {
+        let mut names = self.names.lock();
+        let Some(row) = names.values().find(|row| row.manifest == Some(manifest)).copied() else { return Ok(None) };
+        self.name(&mut names, &name.pulled(), row)?;
+        Ok(Some(row.digest))
+    }
+
+    fn name(&self, names: &mut Names, key: &str, row: Row) -> Result<(), ImageError> {
+        if names.len() >= MAX_NAMES && !names.contains_key(key) {
+            return Err(ImageError::TooMany { most: MAX_NAMES });
+        }
+        if names.get(key) != Some(&row) {
             let mut next = names.clone();
-            next.insert(tagged, row);
-            write_index(&self.index_path, &next)?;
+            if next.insert(key.to_owned(), row).is_some_and(|before| before.digest != row.digest) {
+                self.lost.store(true, Ordering::Relaxed);
+            }
+            index::write(&self.index_path, &next).map_err(ImageError::Disk)?;
             *names = next;
         }
-        Ok(digest)
+        Ok(())
+    }
+
+    /// Takes a name away; the image itself stays until [`Self::collect`]. `None` when there is no such name.
+    pub(super) fn unname(&self, name: &ImageName) -> Result<Option<Digest>, ImageError> {
+        let mut names = self.names.lock();
+        let keys = [Some(name.pulled()), name.tagged()];
+        let Some(key) = keys.into_iter().flatten().find(|key| names.contains_key(key)) else { return Ok(None) };
+        let mut next = names.clone();
+        let removed = next.remove(&key);
+        index::write(&self.index_path, &next).map_err(ImageError::Disk)?;
+        *names = next;
+        self.lost.store(true, Ordering::Relaxed);
+        Ok(removed.map(|row| row.digest))
+    }
+
+    /// Whether it is worth while to collect; once.
+    pub(super) fn has_lost_a_name(&self) -> bool {
+        self.lost.swap(false, Ordering::Relaxed)
+    }
+
+    /// Removes every image that has no name and is not to be kept, and says which.
+    pub(super) fn collect(&self, keep: &BTreeSet<Digest>) -> io::Result<Vec<Digest>> {
+        let names = self.names.lock();
+        let named: BTreeSet<Digest> = names.values().map(|row| row.digest).collect();
+        let mut removed = Vec::new();
+        for entry in fs::read_dir(&self.blobs)? {
+            let entry = entry?;
+            let digest = entry.file_name().to_str().and_then(|name| name.parse::<Digest>().ok());
+            let Some(digest) = digest.filter(|digest| !named.contains(digest) && !keep.contains(digest)) else {
+                continue;
+            };
+            fs::remove_file(entry.path())?;
+            removed.push(digest);
+        }
+        Ok(removed)
     }
 
     pub(super) fn list(&self) -> Vec<ImageEntry> {
@@ -112,36 +188,59 @@ impl ImageStore {
             digest: sample.digest,
             size_bytes: sample.bytes.len() as u64,
             built_in: true,
+            manifest: None,
         });
         let names = self.names.lock();
-        let pushed = names.iter().map(|(name, &(digest, size_bytes))| ImageEntry {
+        let kept = names.iter().map(|(name, row)| ImageEntry {
             name: name.clone(),
-            digest,
-            size_bytes,
+            digest: row.digest,
+            size_bytes: row.size_bytes,
             built_in: false,
+            manifest: row.manifest,
         });
-        let mut list: Vec<_> = built_in.chain(pushed).collect();
+        let mut list: Vec<_> = built_in.chain(kept).collect();
         list.sort_by(|one, two| one.name.cmp(&two.name));
         list
     }
 
-    /// What a name stands for. One with a digest is that digest, if it is here under whatever name.
+    /// What a name stands for. One with a digest is the image that was pulled by it, or else that digest itself, if it is
+    /// here under whatever name.
     pub(super) fn resolve(&self, name: &ImageName) -> Option<Digest> {
+        let names = self.names.lock();
         if let Some(digest) = name.digest() {
-            let is_here = SAMPLES.iter().any(|sample| sample.digest == digest) || self.blob(digest).exists();
-            return is_here.then_some(digest);
+            let prefix = name.repository();
+            let is_of = |key: &str| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with([':', '@']));
+            let pulled = names.iter().find(|(key, row)| row.manifest == Some(digest) && is_of(key));
+            return pulled.map(|(_, row)| row.digest).or_else(|| self.has(digest).then_some(digest));
         }
         let tagged = name.tagged()?;
         if name.is_sample() {
             return SAMPLES.iter().find(|sample| sample.name == tagged).map(|sample| sample.digest);
         }
-        self.names.lock().get(&tagged).map(|(digest, _)| *digest)
+        names.get(&tagged).map(|row| row.digest)
+    }
+
+    /// Whether this image is here.
+    pub(super) fn has(&self, digest: Digest) -> bool {
+        SAMPLES.iter().any(|sample| sample.digest == digest) || self.blob(digest).exists()
+    }
+
+    /// Whether the image with this manifest was pulled before and is here.
+    pub(super) fn has_manifest(&self, manifest: Digest) -> bool {
+        let names = self.names.lock();
+        names.values().any(|row| row.manifest == Some(manifest) && self.blob(row.digest).exists())
+    }
+
+    /// The size of an image in bytes; `None` when it is not here.
+    pub(super) fn size_bytes(&self, digest: Digest) -> Option<u64> {
+        let sample = SAMPLES.iter().find(|sample| sample.digest == digest).map(|sample| sample.bytes.len() as u64);
+        sample.or_else(|| fs::metadata(self.blob(digest)).ok().map(|found| found.len()))
     }
 
     /// The WebAssembly, to be read by somebody who checks the digest.
     pub(super) fn source(&self, digest: Digest) -> io::Result<Source> {
         match SAMPLES.iter().find(|sample| sample.digest == digest) {
-            Some(sample) => Ok(Source::BuiltIn(sample.bytes)),
+            Some(sample) => Ok(Source::Bytes(Bytes::from_static(sample.bytes))),
             None => File::open(self.blob(digest)).map(Source::File),
         }
     }
@@ -149,25 +248,4 @@ impl ImageStore {
     fn blob(&self, digest: Digest) -> PathBuf {
         self.blobs.join(digest.hex().as_str())
     }
-}
-
-fn read_index(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, (Digest, u64)>, ImagesError> {
-    let damaged = |what: String| ImagesError::Damaged { path: path.to_owned(), what };
-    let index: Index = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
-    if index.version != INDEX_VERSION {
-        return Err(damaged(format!("it has version {}, and this build knows {INDEX_VERSION}", index.version)));
-    }
-    let rows = index.names.into_iter().map(|(name, row)| {
-        let digest = row.digest.parse().map_err(|error| damaged(format!("the digest of {name}: {error}")))?;
-        Ok((name, (digest, row.size_bytes)))
-    });
-    rows.collect()
-}
-
-fn write_index(path: &Path, names: &BTreeMap<String, (Digest, u64)>) -> Result<(), ImageError> {
-    let row = |&(digest, size_bytes): &(Digest, u64)| Row { digest: digest.to_string(), size_bytes };
-    let names = names.iter().map(|(name, entry)| (name.clone(), row(entry))).collect();
-    let index = Index { version: INDEX_VERSION, names };
-    let bytes = serde_json::to_vec_pretty(&index).map_err(|error| ImageError::Disk(error.into()))?;
-    write_durably(path, &bytes).map_err(ImageError::Disk)
 }

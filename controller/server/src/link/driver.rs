@@ -66,7 +66,7 @@ pub fn start(
     let (manifests, worker) = manifests::new(cluster_name.clone(), cluster.clone());
     let driver = Driver {
         settings: Settings { broker, client_id, keep_alive: KEEP_ALIVE, will: None, subscribe },
-        requests: Requests::new(cluster_name.clone(), images, Arc::clone(&peers)),
+        requests: Requests::new(cluster_name.clone(), cluster.clone(), images, Arc::clone(&peers)),
         cluster_name,
         cluster,
         peers,
@@ -180,7 +180,11 @@ impl Driver {
     }
 
     fn born(&mut self, node: &str, birth: Birth) {
-        let machine = Machine { target: birth.facts.target.clone(), engine: birth.facts.engine.clone() };
+        let machine = Machine {
+            target: birth.facts.target.clone(),
+            engine: birth.facts.engine.clone(),
+            interfaces: birth.facts.interfaces.as_slice().into(),
+        };
         self.peers.lock().born(node, birth.session, machine);
         self.tell(node, Up::Birth(birth));
     }

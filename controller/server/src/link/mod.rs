@@ -16,6 +16,8 @@ mod valve;
 pub mod driver;
 mod peers;
 
+pub use self::peers::Offering;
+
 mod requests;
 
 pub mod streams;

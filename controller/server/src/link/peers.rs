@@ -1,8 +1,11 @@
 //! Which session each node is in, and what its engine is; as much of a birth as the link itself needs. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use coracle_model::SessionNumber;
+
+use crate::images::interfaces::{is_offered, missing};
 
 /// Nodes that are kept track of. More would be somebody who invents them.
 const MAX_PEERS: usize = 262_144;
@@ -14,6 +17,19 @@ pub(crate) struct Machine {
     pub(crate) target: String,
     /// The fingerprint of the engine.
     pub(crate) engine: String,
+    /// What guests may import there; empty when the agent does not say.
+    pub(crate) interfaces: Arc<[String]>,
+}
+
+/// How many of the connected nodes can run something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offering {
+    /// Nodes that are connected.
+    pub connected: usize,
+    /// Those that offer everything.
+    pub offering: usize,
+    /// Those that do not say what they offer.
+    pub unknown: usize,
 }
 
 #[derive(Debug)]
@@ -34,16 +50,48 @@ struct Node {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     nodes: BTreeMap<String, Node>,
+    /// Each list of interfaces once, however many nodes have it.
+    interfaces: BTreeSet<Arc<[String]>>,
 }
 
 impl Peers {
     /// A birth came. It counts when the controller welcomes it: a second agent of the same name, which is going to be
     /// refused, must not cut the first one's streams.
-    pub(crate) fn born(&mut self, node: &str, session: SessionNumber, machine: Machine) {
+    pub(crate) fn born(&mut self, node: &str, session: SessionNumber, mut machine: Machine) {
         if self.nodes.len() >= MAX_PEERS && !self.nodes.contains_key(node) {
             return;
         }
+        machine.interfaces = self.shared(&machine.interfaces);
         self.nodes.entry(node.to_owned()).or_default().born = Some(Peer { session, machine });
+    }
+
+    fn shared(&mut self, interfaces: &Arc<[String]>) -> Arc<[String]> {
+        if let Some(known) = self.interfaces.get(interfaces) {
+            return Arc::clone(known);
+        }
+        // A count of one is the set's own: no node has this list any more.
+        self.interfaces.retain(|known| Arc::strong_count(known) > 1);
+        self.interfaces.insert(Arc::clone(interfaces));
+        Arc::clone(interfaces)
+    }
+
+    /// The connected nodes that offer an interface, by name.
+    pub(crate) fn offering(&self, import: &str) -> Vec<&str> {
+        let offers = |peer: &Peer| is_offered(&peer.machine.interfaces, import);
+        let nodes = self.nodes.iter().filter(|(_, node)| node.current.as_ref().is_some_and(offers));
+        nodes.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// How many nodes offer all of these.
+    pub(crate) fn count(&self, imports: &[String]) -> Offering {
+        let mut found = Offering::default();
+        for peer in self.nodes.values().filter_map(|node| node.current.as_ref()) {
+            found.connected += 1;
+            let interfaces = &peer.machine.interfaces;
+            found.unknown += usize::from(interfaces.is_empty());
+            found.offering += usize::from(!interfaces.is_empty() && missing(imports, interfaces).is_none());
+        }
+        found
     }
 
     /// The controller welcomed a session. `true` when another one was there before: its streams are over.
@@ -92,7 +140,7 @@ mod tests {
     const TWO: SessionNumber = SessionNumber(2);
 
     fn machine(target: &str) -> Machine {
-        Machine { target: target.to_owned(), engine: "e".to_owned() }
+        Machine { target: target.to_owned(), engine: "e".to_owned(), interfaces: Arc::default() }
     }
 
     #[test]
@@ -129,6 +177,25 @@ mod tests {
         assert_eq!(peers.session("a"), Some(ONE));
         assert!(!peers.welcomed("a", TWO));
         assert!(!peers.welcomed("b", TWO));
+    }
+
+    // EDGE-02
+    #[test]
+    fn nodes_that_offer_an_interface_are_named_and_counted() {
+        let mut peers = Peers::default();
+        let offer = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        for (node, names) in [("a", &["x:y/z@1.0.0"][..]), ("b", &["x:y/z@1.0.0"]), ("c", &["x:y/w@1.0.0"]), ("d", &[])]
+        {
+            peers.born(node, ONE, Machine { interfaces: offer(names).into(), ..machine("x") });
+            peers.welcomed(node, ONE);
+        }
+        peers.born("e", ONE, Machine { interfaces: offer(&["x:y/z@1.0.0"]).into(), ..machine("x") });
+        assert_eq!(peers.offering("x:y/z@1.2.0"), ["a", "b"]);
+        assert!(peers.offering("x:y/v@1.0.0").is_empty());
+        let count = |names: &[&str]| peers.count(&offer(names));
+        assert_eq!(count(&["x:y/z@1.0.0"]), Offering { connected: 4, offering: 2, unknown: 1 });
+        assert_eq!(count(&[]), Offering { connected: 4, offering: 3, unknown: 1 });
+        assert_eq!(peers.interfaces.len(), 3, "equal lists are one");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Logs and HTTP to a guest, for the API: readers that wait, around the [`table`] that knows the rules.
+//! Logs, HTTP to a guest and a node's usage, for the API: readers that wait, around the [`table`] that knows the rules.
 //!
 //! A message of a stream that cannot be queued breaks the stream rather than be lost out of its middle.
 
@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coracle_link::Publisher;
+use coracle_model::NodeUsage;
 use coracle_wire::down::Down;
-use coracle_wire::stream::{HttpRequest, LogsRequest, StreamTarget};
+use coracle_wire::stream::{HttpRequest, LogsRequest, StreamTarget, decode_usage};
 use coracle_wire::topic::{self, NodeTopic};
 use coracle_wire::up::Up;
 use parking_lot::Mutex;
@@ -19,10 +20,10 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use self::table::{Head, Read, Table};
-use super::peers::Peers;
+use super::peers::{Offering, Peers};
 
 /// For the agent's first word on a stream.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// What is kept of the text with which an agent refuses.
 const REFUSAL_BYTES: usize = 4096;
 /// An HTTP status that is no refusal.
@@ -31,6 +32,10 @@ const OK: u16 = 200;
 const NO_LOGS: u16 = 404;
 /// What it means when an agent ends a stream instead of answering: nobody there takes requests.
 const NO_ANSWER: u16 = 502;
+/// What it means when an agent ends a stream instead of answering: it does not measure.
+const NO_USAGE: u16 = 501;
+/// The largest usage that is read: some hundred bytes for each container that a node may have.
+const MAX_USAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Why there is no stream, or no more of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +113,32 @@ impl Streams {
         let mut reader = self.open(node, StreamTarget::Http(request), Some(body))?;
         let (status, headers) = reader.head(NO_ANSWER).await?;
         Ok((status, headers, reader))
+    }
+
+    /// How many of the connected nodes offer all of these interfaces.
+    #[must_use]
+    pub fn offering(&self, imports: &[String]) -> Offering {
+        self.0.peers.lock().count(imports)
+    }
+
+    /// What the containers of a node use at this moment.
+    ///
+    /// # Errors
+    /// When the node is not connected, does not measure, or says nothing for 10 s.
+    pub async fn usage(&self, node: &str) -> Result<NodeUsage, StreamError> {
+        let mut reader = self.open(node, StreamTarget::Usage, None)?;
+        let (status, _headers) = reader.head(NO_USAGE).await?;
+        if status != OK {
+            return Err(StreamError::Refused { status, message: reader.refusal().await });
+        }
+        let mut bytes = Vec::new();
+        while let Some(piece) = reader.next().await {
+            bytes.extend_from_slice(&piece?);
+            if bytes.len() > MAX_USAGE_BYTES {
+                return Err(StreamError::Broken(format!("a usage of more than {MAX_USAGE_BYTES} bytes")));
+            }
+        }
+        decode_usage(&bytes).ok_or_else(|| StreamError::Broken("the usage cannot be read".to_owned()))
     }
 
     fn open(&self, node: &str, target: StreamTarget, body: Option<Bytes>) -> Result<StreamReader, StreamError> {
@@ -234,7 +265,7 @@ impl StreamReader {
                 }
             }
         };
-        let late = || StreamError::Broken("the node did not answer within 10 s".to_owned());
+        let late = || StreamError::Broken("the node did not answer within 30 s".to_owned());
         let head = timeout(HEAD_TIMEOUT, waiting).await.map_err(|_| late())??;
         // Bytes may have come together with the head, and their wake was used up.
         self.wake.notify_one();

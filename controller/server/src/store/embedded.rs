@@ -11,10 +11,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use coracle_controller_core::store::{Action, Change, Snapshot, Store, StoreError};
+use coracle_controller_core::object::Templates;
+use coracle_controller_core::store::{Action, Change, Room, Snapshot, Store, StoreError};
 use redb::{Database, Durability, ReadableDatabase as _, ReadableTable as _, WriteTransaction};
 
 use super::layout::{LOG, META, OBJECTS, SCHEMA, damaged, log_value, object_key, object_value, read_log, read_object};
+use super::room::{Headroom, is_full};
 
 /// Pages that are kept in memory. All reading is done from the view, so this only has to hold the paths of a batch.
 const CACHE_BYTES: usize = 2 * 1024 * 1024;
@@ -23,9 +25,16 @@ const LOG_CHANGES: usize = 4096;
 /// Bytes of JSON that the log keeps.
 const LOG_BYTES: usize = 16 * 1024 * 1024;
 
+/// Opens the same database once more.
+type Opener = Box<dyn Fn() -> Result<Database, StoreError> + Send>;
+
 /// The default engine. See the module.
 pub struct EmbeddedStore {
-    database: Database,
+    /// Nothing only while it is opened anew.
+    database: Option<Database>,
+    open: Opener,
+    /// The disk that the file is on; a test's disk has none.
+    headroom: Option<Headroom>,
     /// What is in the log: revision and size, oldest first.
     log: VecDeque<(u64, usize)>,
     log_bytes: usize,
@@ -42,27 +51,70 @@ impl EmbeddedStore {
         if !path.exists() {
             make(path)?;
         }
-        let what = || format!("open {}", path.display());
-        let file = open_file(path).map_err(|error| engine(what(), error))?;
-        let database = builder().create_file(file).map_err(|error| engine(what(), error))?;
-        Self::with_database(database)
+        let path = path.to_owned();
+        let headroom = Headroom::of(&path);
+        let open = move || {
+            let what = || format!("open {}", path.display());
+            let file = open_file(&path).map_err(|error| engine(what(), error))?;
+            builder().create_file(file).map_err(|error| engine(what(), redb::Error::from(error)))
+        };
+        Self::with_opener(Box::new(open), Some(headroom))
     }
 
     /// Opens a store on storage of another kind: a test's disk, whose power can be cut.
     #[cfg(test)]
-    pub(super) fn with_backend(backend: impl redb::StorageBackend) -> Result<Self, StoreError> {
-        let database = builder().create_with_backend(backend).map_err(|error| engine("open the store", error))?;
-        prepare(&database)?;
-        Self::with_database(database)
+    pub(super) fn with_backend(backend: impl redb::StorageBackend + Clone) -> Result<Self, StoreError> {
+        let open = move || {
+            let database = builder().create_with_backend(backend.clone());
+            let database = database.map_err(|error| engine("open the store", redb::Error::from(error)))?;
+            prepare(&database)?;
+            Ok(database)
+        };
+        Self::with_opener(Box::new(open), None)
     }
 
-    fn with_database(database: Database) -> Result<Self, StoreError> {
+    fn with_opener(open: Opener, mut headroom: Option<Headroom>) -> Result<Self, StoreError> {
+        let database = open_anyhow(&open, headroom.as_mut())?;
         let found = read_meta(&database, "schema")?;
         if found > SCHEMA {
             let number = |schema: u64| u32::try_from(schema).unwrap_or(u32::MAX);
             return Err(StoreError::Newer { found: number(found), known: number(SCHEMA) });
         }
-        Ok(Self { database, log: VecDeque::new(), log_bytes: 0, revision: 0 })
+        Ok(Self { database: Some(database), open, headroom, log: VecDeque::new(), log_bytes: 0, revision: 0 })
+    }
+
+    fn database(&self) -> Result<&Database, StoreError> {
+        self.database.as_ref().ok_or_else(|| damaged("the store".to_owned(), "it could not be opened anew"))
+    }
+
+    /// The engine found no room in the middle of a batch, and takes nothing more until it is opened anew. Then it is
+    /// known whether the batch is durable: all of it, or nothing of it.
+    fn settle_doubt(&mut self, before: u64, last: u64) -> Result<(), StoreError> {
+        // Closed first: it holds the lock of its file.
+        self.database = None;
+        self.database = Some(open_anyhow(&self.open, self.headroom.as_mut())?);
+        self.load()?;
+        match self.revision {
+            found if found == last => Ok(()),
+            found if found == before => {
+                let what = self.headroom.as_mut().map_or_else(|| "the disk is full".to_owned(), Headroom::doubt);
+                Err(StoreError::Full { what })
+            }
+            found => Err(damaged(format!("a batch after revision {before}"), &format!("it ends at revision {found}"))),
+        }
+    }
+
+    fn write_batch(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+        let transaction = begin(self.database()?)?;
+        write(&transaction, changes).map_err(|error| engine("write a batch", error))?;
+        for change in changes {
+            // Three bytes are the entry's own.
+            let body = if change.action == Action::Deleted { change.object.json_bytes() } else { 0 };
+            self.note(change.revision, 3 + body);
+        }
+        let floor = self.trim();
+        set(&transaction, self.revision, floor).map_err(|error| engine("write a batch", error))?;
+        transaction.commit().map_err(|error| engine("make a batch durable", redb::Error::from(error)))
     }
 
     /// Takes out of the log what is beyond its bounds, and returns its new floor if that has moved.
@@ -86,14 +138,15 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     fn load(&mut self) -> Result<Snapshot, StoreError> {
         let read = |error: redb::Error| engine("read the store", error);
-        let revision = read_meta(&self.database, "revision")?;
-        let log_floor = read_meta(&self.database, "floor")?;
-        let transaction = self.database.begin_read().map_err(|error| read(error.into()))?;
-        let mut objects = BTreeMap::new();
+        let database = self.database()?;
+        let revision = read_meta(database, "revision")?;
+        let log_floor = read_meta(database, "floor")?;
+        let transaction = database.begin_read().map_err(|error| read(error.into()))?;
+        let (mut objects, mut templates) = (BTreeMap::new(), Templates::default());
         let table = transaction.open_table(OBJECTS).map_err(|error| read(error.into()))?;
         for entry in table.iter().map_err(|error| read(error.into()))? {
             let (key, value) = entry.map_err(|error| read(error.into()))?;
-            let object = read_object(key.value(), value.value())?;
+            let object = read_object(key.value(), value.value(), &mut templates)?;
             if object.revision > revision {
                 return Err(damaged(format!("{:?}", object.key), "its revision is later than the last one"));
             }
@@ -106,21 +159,19 @@ impl Store for EmbeddedStore {
         let table = transaction.open_table(LOG).map_err(|error| read(error.into()))?;
         for entry in table.iter().map_err(|error| read(error.into()))? {
             let (at, value) = entry.map_err(|error| read(error.into()))?;
-            let change = read_log(at.value(), value.value(), |revision| objects.get(&revision).map(Arc::clone))?;
-            if change.revision > revision || change.revision <= log_floor {
-                return Err(damaged(
-                    format!("log at revision {}", change.revision),
-                    "it is outside of the log's bounds",
-                ));
+            let (at, value) = (at.value(), value.value());
+            if at > revision || at <= log_floor {
+                return Err(damaged(format!("log at revision {at}"), "it is outside of the log's bounds"));
             }
-            self.log.push_back((change.revision, value.value().len()));
-            self.log_bytes += value.value().len();
-            log.push(change);
+            self.log.push_back((at, value.len()));
+            self.log_bytes += value.len();
+            log.extend(read_log(at, value, &mut templates, |revision| objects.get(&revision).cloned())?);
         }
         Ok(Snapshot { revision, objects: objects.into_values().collect(), log_floor, log })
     }
 
-    /// After an error the store must be opened anew: nobody knows whether the batch is on the disk.
+    /// After any error but [`StoreError::Full`] the store must be opened anew: nobody knows whether the batch is on the
+    /// disk.
     fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         let mut last = self.revision;
         for change in changes {
@@ -132,15 +183,22 @@ impl Store for EmbeddedStore {
             }
             last = change.revision;
         }
-        let transaction = begin(&self.database)?;
-        write(&transaction, changes).map_err(|error| engine("write a batch", error))?;
-        for change in changes {
-            // Three bytes are the entry's own.
-            self.note(change.revision, 3 + change.object.body().len());
+        let bytes = changes.iter().map(|change| change.object.json_bytes()).sum();
+        if let Some(what) = self.headroom.as_ref().and_then(|headroom| headroom.refuses(bytes)) {
+            return Err(StoreError::Full { what });
         }
-        let floor = self.trim();
-        set(&transaction, self.revision, floor).map_err(|error| engine("write a batch", error))?;
-        transaction.commit().map_err(|error| engine("make a batch durable", error))
+        let before = self.revision;
+        match self.write_batch(changes) {
+            Err(error) if found_no_room(&error) => {
+                tracing::warn!(error = %error, "the disk of the store is full; opening the store anew");
+                self.settle_doubt(before, last)
+            }
+            other => other,
+        }
+    }
+
+    fn room(&mut self) -> Room {
+        self.headroom.as_mut().map_or(Room::Plenty, Headroom::look)
     }
 
     fn compact(&mut self, revision: u64) -> Result<(), StoreError> {
@@ -153,9 +211,26 @@ impl Store for EmbeddedStore {
         if floor.is_none() {
             return Ok(());
         }
-        let transaction = begin(&self.database)?;
+        let transaction = begin(self.database()?)?;
         set(&transaction, self.revision, floor).map_err(|error| engine("compact the log", error))?;
-        transaction.commit().map_err(|error| engine("compact the log", error))
+        transaction.commit().map_err(|error| engine("compact the log", redb::Error::from(error)))
+    }
+}
+
+/// Opens the database; on a full disk, with the room of the reserve.
+fn open_anyhow(open: &Opener, headroom: Option<&mut Headroom>) -> Result<Database, StoreError> {
+    match open() {
+        Err(error) if found_no_room(&error) && headroom.is_some_and(Headroom::give_way) => open(),
+        other => other,
+    }
+}
+
+/// Whether the engine failed for want of room.
+fn found_no_room(error: &StoreError) -> bool {
+    let StoreError::Engine { source, .. } = error else { return false };
+    match (source.downcast_ref::<redb::Error>(), source.downcast_ref::<io::Error>()) {
+        (Some(redb::Error::Io(error)), _) | (None, Some(error)) => is_full(error),
+        _ => false,
     }
 }
 
@@ -230,15 +305,17 @@ fn begin(database: &Database) -> Result<WriteTransaction, StoreError> {
 fn write(transaction: &WriteTransaction, changes: &[Change]) -> Result<(), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
     let mut objects = transaction.open_table(OBJECTS)?;
-    let mut buffer = Vec::new();
+    let (mut body, mut buffer) = (String::new(), Vec::new());
     for change in changes {
-        log_value(change, &mut buffer);
+        body.clear();
+        change.object.write(&mut body);
+        log_value(change, &body, &mut buffer);
         log.insert(change.revision, buffer.as_slice())?;
         let key = object_key(&change.object.key);
         if change.action == Action::Deleted {
             objects.remove(key.as_slice())?;
         } else {
-            object_value(&change.object, &mut buffer);
+            object_value(&change.object, &body, &mut buffer);
             objects.insert(key.as_slice(), buffer.as_slice())?;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coracle_controller_core::object::{Key, Object};
+use coracle_controller_core::object::{Key, Object, Templates};
 use coracle_controller_core::store::{Action, Change, StoreError};
 use coracle_controller_core::{Kind, store};
 use redb::TableDefinition;
@@ -12,7 +12,8 @@ pub(super) const SCHEMA: u64 = 1;
 
 /// Numbers: `schema`, `revision` (of the last change), `floor` (the log has everything after it).
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// Revision -> [action, kind (2 bytes), JSON].
+/// Revision -> [action, kind (2 bytes), JSON of what was deleted]. Of any other change the object is found by its
+/// revision among the objects; if it is not, a later change has overtaken it, and tells a reader more.
 pub(super) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 /// [kind (2 bytes), namespace, 0, name] -> [revision (8 bytes), JSON].
 pub(super) const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
@@ -27,15 +28,15 @@ pub(super) fn object_key(key: &Key) -> Vec<u8> {
     bytes
 }
 
-/// Writes the value of an object into a buffer that is used again and again.
-pub(super) fn object_value(object: &Object, buffer: &mut Vec<u8>) {
+/// Writes the value of an object, whose JSON is `body`, into a buffer that is used again and again.
+pub(super) fn object_value(object: &Object, body: &str, buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.extend_from_slice(&object.revision.to_le_bytes());
-    buffer.extend_from_slice(object.body().as_bytes());
+    buffer.extend_from_slice(body.as_bytes());
 }
 
 /// Reads an object.
-pub(super) fn read_object(key: &[u8], value: &[u8]) -> Result<Object, StoreError> {
+pub(super) fn read_object(key: &[u8], value: &[u8], templates: &mut Templates) -> Result<Object, StoreError> {
     let shown = || format!("object {:?}", String::from_utf8_lossy(key));
     let kind = key.first_chunk().and_then(|number| Kind::of_number(u16::from_be_bytes(*number)));
     let split =
@@ -43,7 +44,7 @@ pub(super) fn read_object(key: &[u8], value: &[u8]) -> Result<Object, StoreError
     let (Some(kind), Some((revision, body))) = (kind, split) else {
         return Err(damaged(shown(), "its kind, its revision or its text is not readable"));
     };
-    let object = Object::from_json(kind, u64::from_le_bytes(*revision), body);
+    let object = Object::from_json(kind, u64::from_le_bytes(*revision), body, templates);
     let object = object.map_err(|error| damaged(shown(), &error.to_string()))?;
     if object_key(&object.key) != key {
         return Err(damaged(shown(), "another object is stored under its key"));
@@ -51,33 +52,37 @@ pub(super) fn read_object(key: &[u8], value: &[u8]) -> Result<Object, StoreError
     Ok(object)
 }
 
-/// Writes the log's entry for a change.
-pub(super) fn log_value(change: &Change, buffer: &mut Vec<u8>) {
+/// Writes the log's entry for a change of an object whose JSON is `body`.
+pub(super) fn log_value(change: &Change, body: &str, buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.push(change.action.number());
     buffer.extend_from_slice(&change.object.key.kind.number().to_be_bytes());
-    buffer.extend_from_slice(change.object.body().as_bytes());
+    if change.action == Action::Deleted {
+        buffer.extend_from_slice(body.as_bytes());
+    }
 }
 
-/// Reads an entry of the log. `current` gives the object that is still as this change left it, to be shared.
+/// Reads an entry of the log. `current` gives the object that is still as this change left it; without one, the change
+/// was overtaken.
 pub(super) fn read_log(
     revision: u64,
     value: &[u8],
+    templates: &mut Templates,
     current: impl FnOnce(u64) -> Option<Arc<Object>>,
-) -> Result<Change, StoreError> {
+) -> Result<Option<Change>, StoreError> {
     let shown = || format!("log at revision {revision}");
-    let [action, kind @ .., _] = value.first_chunk::<4>().ok_or_else(|| damaged(shown(), "it is too short"))?;
-    let action = Action::of_number(*action).ok_or_else(|| damaged(shown(), "its action is not known"))?;
-    let kind = Kind::of_number(u16::from_be_bytes(*kind)).ok_or_else(|| damaged(shown(), "its kind is not known"))?;
-    let kept = if action == Action::Deleted { None } else { current(revision) };
-    let object = match kept {
-        Some(object) => object,
-        None => {
-            let body = std::str::from_utf8(&value[3..]).map_err(|error| damaged(shown(), &error.to_string()))?;
-            Arc::new(Object::from_json(kind, revision, body).map_err(|error| damaged(shown(), &error.to_string()))?)
-        }
+    let (head, body) = value.split_first_chunk::<3>().ok_or_else(|| damaged(shown(), "it is too short"))?;
+    let [action, kind @ ..] = *head;
+    let action = Action::of_number(action).ok_or_else(|| damaged(shown(), "its action is not known"))?;
+    let kind = Kind::of_number(u16::from_be_bytes(kind)).ok_or_else(|| damaged(shown(), "its kind is not known"))?;
+    let object = if action == Action::Deleted {
+        let body = std::str::from_utf8(body).map_err(|error| damaged(shown(), &error.to_string()))?;
+        let object = Object::from_json(kind, revision, body, templates);
+        Some(Arc::new(object.map_err(|error| damaged(shown(), &error.to_string()))?))
+    } else {
+        current(revision)
     };
-    Ok(Change { revision, action, object, previous: None })
+    Ok(object.map(|object| Change { revision, action, object, previous: None }))
 }
 
 pub(super) fn damaged(place: String, what: &str) -> StoreError {

@@ -5,6 +5,7 @@ mod others;
 mod placement;
 mod pods;
 mod priority;
+mod storage;
 mod volumes;
 mod workloads;
 

@@ -107,7 +107,7 @@ fn a_bad_environment_and_bad_resources_are_refused_with_the_fields_path() {
             ),
             (
                 env(json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}})),
-                "fieldRef.fieldPath: Unsupported value",
+                "fieldRef.fieldPath: Invalid value",
             ),
             (
                 env(json!({"name": "A", "valueFrom": {"configMapKeyRef": {"name": "m"}}})),
@@ -235,8 +235,8 @@ fn what_this_build_cannot_do_is_refused_with_its_path() {
             ),
             (pod(json!({"securityContext": {"fsGroup": 1}})), "spec.securityContext.fsGroup: Forbidden"),
             (
-                pod(json!({"volumes": [{"name": "v", "emptyDir": {}}]})),
-                "spec.volumes[0]: Forbidden: volumes are not in this build",
+                pod(json!({"volumes": [{"name": "v", "nfs": {"server": "s", "path": "/"}}]})),
+                "spec.volumes[0].nfs: Forbidden",
             ),
             (pod(json!({"initContainers": [{"name": "i", "image": "i"}]})), "spec.initContainers[0]: Forbidden"),
             (pod(json!({"hostNetwork": true})), "spec.hostNetwork: Forbidden"),
@@ -249,8 +249,8 @@ fn what_this_build_cannot_do_is_refused_with_its_path() {
                 "spec.containers[0].lifecycle: Forbidden",
             ),
             (
-                container(json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]})),
-                "spec.containers[0].volumeMounts[0]: Forbidden",
+                container(json!({"volumeDevices": [{"name": "v", "devicePath": "/v"}]})),
+                "spec.containers[0].volumeDevices[0]: Forbidden",
             ),
             (container(json!({"tty": true})), "spec.containers[0].tty: Forbidden"),
             (pod(json!({"activeDeadlineSeconds": 10})), "spec.activeDeadlineSeconds: Forbidden"),

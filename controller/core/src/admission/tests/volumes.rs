@@ -1,161 +1,241 @@
-//! Volumes, claims and storage classes.
+//! Volumes and mounts at the door (VOL-01).
 
 use serde_json::{Value, json};
 
-use super::{admitted, admitted_in, changed, refused, view_with};
+use super::{admitted, container, pod, refused};
 use crate::kind::Kind;
 
-fn with(base: &Value, field: &str, value: Value) -> Value {
-    let mut object = base.clone();
-    object["spec"][field] = value;
-    object
-}
-
-fn volume() -> Value {
-    let here = json!({"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]}]});
-    json!({"metadata": {"name": "v"}, "spec": {
-        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "local": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}}, "storageClassName": "disk",
-    }})
-}
-
-fn claim() -> Value {
-    json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
-    }})
-}
-
-// VOL-02
-#[test]
-fn volumes_are_checked_and_stay_where_they_are() {
-    let found = admitted(Kind::PERSISTENT_VOLUME, volume()).unwrap();
-    assert_eq!(found["spec"]["persistentVolumeReclaimPolicy"], "Retain");
-    assert_eq!((&found["spec"]["volumeMode"], &found["status"]["phase"]), (&json!("Filesystem"), &json!("Pending")));
-    let base = volume();
-    refused(
-        Kind::PERSISTENT_VOLUME,
-        &[
-            (with(&base, "accessModes", json!([])), "spec.accessModes: Required value"),
-            (with(&base, "accessModes", json!(["Sometimes"])), "spec.accessModes: Unsupported value: \"Sometimes\""),
-            (
-                with(&base, "accessModes", json!(["ReadWriteOnce", "ReadWriteOncePod"])),
-                "spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes",
-            ),
-            (with(&base, "capacity", json!({})), "spec.capacity: Required value"),
-            (with(&base, "capacity", json!({"cpu": "1"})), "spec.capacity: Unsupported value"),
-            (
-                with(&base, "capacity", json!({"storage": "0"})),
-                "spec.capacity[storage]: Invalid value: \"0\": must be greater than zero",
-            ),
-            (
-                with(&base, "persistentVolumeReclaimPolicy", json!("Burn")),
-                "spec.persistentVolumeReclaimPolicy: Unsupported value: \"Burn\"",
-            ),
-            (with(&base, "volumeMode", json!("Tape")), "spec.volumeMode: Unsupported value: \"Tape\""),
-            (with(&base, "local", json!({"path": ""})), "spec.local.path: Required value"),
-            (with(&base, "local", json!({"path": "/a/../b"})), "spec.local.path: Invalid value: \"/a/../b\": must not"),
-            (with(&base, "hostPath", json!({"path": "/a"})), "may not specify more than 1 volume type"),
-            (with(&base, "local", json!(null)), "spec: Required value: must specify a volume type"),
-            (with(&base, "nfs", json!({"server": "s", "path": "/"})), "spec.nfs: Forbidden: no node can mount"),
-            (
-                with(&base, "nodeAffinity", json!(null)),
-                "spec.nodeAffinity: Required value: Local volume requires node affinity",
-            ),
-            (
-                with(&base, "nodeAffinity", json!({})),
-                "spec.nodeAffinity.required: Required value: must specify required node constraints",
-            ),
-        ],
-    );
-    let moved = changed(Kind::PERSISTENT_VOLUME, &found, |volume| volume["spec"]["local"]["path"] = json!("/other"));
-    assert!(moved.unwrap_err().message.contains("spec.persistentvolumesource is immutable after creation"));
-    let moved = changed(Kind::PERSISTENT_VOLUME, &found, |volume| {
-        volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] =
-            json!(["m"]);
-    });
-    assert!(moved.unwrap_err().message.contains("spec.nodeAffinity: Invalid value"));
-}
-
-// VOL-02
-#[test]
-fn claims_are_checked_and_get_the_default_class() {
-    let base = claim();
-    refused(
-        Kind::PERSISTENT_VOLUME_CLAIM,
-        &[
-            (
-                with(&base, "accessModes", json!([])),
-                "spec.accessModes: Required value: at least 1 access mode is required",
-            ),
-            (with(&base, "resources", json!({})), "spec.resources[storage]: Required value"),
-            (
-                with(&base, "resources", json!({"requests": {"storage": "0"}})),
-                "spec.resources[storage]: Invalid value: \"0\": must be greater than zero",
-            ),
-            (with(&base, "storageClassName", json!("A")), "spec.storageClassName: Invalid value: \"A\""),
-            (with(&base, "dataSource", json!({"kind": "X", "name": "y"})), "spec.dataSource: Forbidden"),
-        ],
-    );
-    let class = |name: &str, created: &str| {
-        let metadata = json!({"name": name, "creationTimestamp": created,
-            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}});
-        (Kind::STORAGE_CLASS, json!({"metadata": metadata, "provisioner": "p"}))
-    };
-    let view = view_with(&[class("old", "2026-01-01T00:00:00Z"), class("new", "2026-02-01T00:00:00Z")]);
-    for (stated, expected) in [(json!(null), json!("new")), (json!("own"), json!("own")), (json!(""), json!(""))] {
-        let mut value = base.clone();
-        if !stated.is_null() {
-            value["spec"]["storageClassName"] = stated;
-        }
-        let found = admitted_in(&view, Kind::PERSISTENT_VOLUME_CLAIM, value).unwrap();
-        assert_eq!((&found["spec"]["storageClassName"], &found["status"]["phase"]), (&expected, &json!("Pending")));
+fn volume(source: Value) -> Value {
+    let mut volume = json!({"name": "v"});
+    for (kind, value) in source.as_object().unwrap() {
+        volume[kind] = value.clone();
     }
-    let found = admitted(Kind::PERSISTENT_VOLUME_CLAIM, claim()).unwrap();
-    let bound =
-        changed(Kind::PERSISTENT_VOLUME_CLAIM, &found, |claim| claim["spec"]["volumeName"] = json!("v")).unwrap();
-    for field in ["volumeName", "accessModes", "volumeMode"] {
-        let other = if field == "accessModes" { json!(["ReadOnlyMany"]) } else { json!("Block") };
-        let changed = changed(Kind::PERSISTENT_VOLUME_CLAIM, &bound, |claim| claim["spec"][field] = other);
-        assert!(
-            changed.unwrap_err().message.contains("spec: Forbidden: spec is immutable after creation except"),
-            "{field}"
-        );
-    }
+    pod(json!({"volumes": [volume]}))
 }
 
-// VOL-02
+fn mount(fields: Value) -> Value {
+    let mut mount = json!({"name": "v", "mountPath": "/v"});
+    for (name, value) in fields.as_object().unwrap() {
+        mount[name] = value.clone();
+    }
+    let mut pod = container(json!({"volumeMounts": [mount]}));
+    pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    pod
+}
+
 #[test]
-fn storage_classes_are_checked_and_stay_what_they_are() {
-    let class = |fields: Value| {
-        let mut class = json!({"metadata": {"name": "s"}, "provisioner": "kubernetes.io/no-provisioner"});
+fn volumes_get_kubernetes_defaults_and_no_other_field() {
+    let field = json!({"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}});
+    let resource = json!({"path": "cpu", "resourceFieldRef": {"containerName": "c", "resource": "limits.cpu"}});
+    let found = admitted(
+        Kind::POD,
+        pod(json!({"volumes": [
+            {"name": "a"},
+            {"name": "b", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "c", "configMap": {"name": "m"}},
+            {"name": "d", "secret": {"secretName": "s", "defaultMode": 256, "optional": true}},
+            {"name": "e", "downwardAPI": {"items": [field]}},
+            {"name": "f", "projected": {"sources": [{"downwardAPI": {"items": [resource]}}, {"secret": {"name": "s"}}]}},
+        ]})),
+    )
+    .unwrap();
+    let field = json!({"path": "labels", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}});
+    let resource =
+        json!({"path": "cpu", "resourceFieldRef": {"containerName": "c", "resource": "limits.cpu", "divisor": "0"}});
+    let sources = json!([{"downwardAPI": {"items": [resource]}}, {"secret": {"name": "s"}}]);
+    let want = json!([
+        {"name": "a", "emptyDir": {}},
+        {"name": "b", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "c", "configMap": {"name": "m", "defaultMode": 420}},
+        {"name": "d", "secret": {"secretName": "s", "defaultMode": 256, "optional": true}},
+        {"name": "e", "downwardAPI": {"items": [field], "defaultMode": 420}},
+        {"name": "f", "projected": {"sources": sources, "defaultMode": 420}},
+    ]);
+    assert_eq!(found["spec"]["volumes"], want);
+}
+
+#[test]
+fn a_bad_volume_is_refused_with_kubernetes_words() {
+    let config = |fields: Value| {
+        let mut source = json!({"name": "m"});
         for (name, value) in fields.as_object().unwrap() {
-            class[name] = value.clone();
+            source[name] = value.clone();
         }
-        class
+        volume(json!({"configMap": source}))
     };
-    let found = admitted(Kind::STORAGE_CLASS, class(json!({"parameters": {"a": "b"}}))).unwrap();
-    assert_eq!((&found["reclaimPolicy"], &found["volumeBindingMode"]), (&json!("Delete"), &json!("Immediate")));
+    let item = |item: Value| config(json!({"items": [item]}));
+    let downward = |item: Value| volume(json!({"downwardAPI": {"items": [item]}}));
+    let mode = "must be a number between 0 and 0777 (octal), both inclusive";
+    let table: Vec<(Value, String)> = [
+        (pod(json!({"volumes": [{"emptyDir": {}}]})), "[0].name: Required value"),
+        (
+            pod(json!({"volumes": [{"name": "A", "emptyDir": {}}]})),
+            "[0].name: Invalid value: \"A\": a lowercase RFC 1123 label",
+        ),
+        (
+            pod(json!({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "v", "emptyDir": {}}]})),
+            "[1].name: Duplicate value: \"v\"",
+        ),
+        (
+            volume(json!({"emptyDir": {}, "configMap": {"name": "m"}})),
+            "[0].configMap: Forbidden: may not specify more than 1 volume type",
+        ),
+        (volume(json!({"emptyDir": {"medium": "HugePages"}})), "[0].emptyDir.medium: Unsupported value: \"HugePages\""),
+        (
+            volume(json!({"emptyDir": {"sizeLimit": "-1"}})),
+            "[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity",
+        ),
+        (volume(json!({"configMap": {}})), "[0].configMap.name: Required value"),
+        (volume(json!({"secret": {}})), "[0].secret.secretName: Required value"),
+        (item(json!({"path": "p"})), "[0].configMap.items[0].key: Required value"),
+        (item(json!({"key": "k"})), "[0].configMap.items[0].path: Required value"),
+        (item(json!({"key": "k", "path": "/p"})), "items[0].path: Invalid value: \"/p\": must be a relative path"),
+        (
+            item(json!({"key": "k", "path": "a/../b"})),
+            "items[0].path: Invalid value: \"a/../b\": must not contain '..'",
+        ),
+        (item(json!({"key": "k", "path": "..p"})), "items[0].path: Invalid value: \"..p\": must not start with '..'"),
+        (
+            downward(json!({"path": "p"})),
+            "[0].downwardAPI: Required value: one of fieldRef and resourceFieldRef is required",
+        ),
+        (
+            downward(json!({"path": "p", "fieldRef": {"fieldPath": "spec.nodeName"}})),
+            "[0].downwardAPI.fieldRef.fieldPath: Unsupported value: \"spec.nodeName\"",
+        ),
+        (
+            downward(json!({"path": "p", "resourceFieldRef": {"resource": "limits.cpu"}})),
+            "[0].downwardAPI.resourceFieldRef.containerName: Required value",
+        ),
+        (
+            volume(json!({"projected": {"sources": [{"configMap": {"name": "m"}, "secret": {"name": "s"}}]}})),
+            "[0].projected.sources[0]: Forbidden: may not specify more than 1 volume type",
+        ),
+        (
+            volume(json!({"projected": {"sources": [{"configMap": {"name": "m", "items": [
+                {"key": "a", "path": "p"}, {"key": "b", "path": "p"}]}}]}})),
+            "[0].projected: Invalid value: \"m\": conflicting duplicate paths",
+        ),
+        (
+            volume(json!({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}})),
+            "[0].projected.sources[0].serviceAccountToken: Forbidden: tokens of service accounts are not in this build",
+        ),
+        (volume(json!({"hostPath": {"path": "/"}})), "[0].hostPath: Forbidden: hostPath volumes are not in this build"),
+        (
+            volume(json!({"persistentVolumeClaim": {"claimName": "c"}})),
+            "[0].persistentVolumeClaim: Forbidden: persistentVolumeClaim volumes are not in this build",
+        ),
+    ]
+    .into_iter()
+    .map(|(pod, words)| (pod, format!("spec.volumes{words}")))
+    .map(|(pod, words)| (pod, words.replace("spec.volumesitems", "items")))
+    .chain([
+        (
+            config(json!({"defaultMode": 512})),
+            format!("spec.volumes[0].configMap.defaultMode: Invalid value: 512: {mode}"),
+        ),
+        (item(json!({"key": "k", "path": "p", "mode": -1})), format!("items[0].mode: Invalid value: -1: {mode}")),
+    ])
+    .collect();
+    let table: Vec<(Value, &str)> = table.iter().map(|(pod, words)| (pod.clone(), words.as_str())).collect();
+    refused(Kind::POD, &table);
+}
+
+#[test]
+fn a_bad_mount_is_refused_with_kubernetes_words() {
+    let at = "spec.containers[0].volumeMounts";
+    let mut twice = mount(json!({}));
+    twice["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/v"}]);
+    let table: Vec<(Value, String)> = [
+        (mount(json!({"name": "w"})), "[0].name: Not found: \"w\""),
+        (mount(json!({"mountPath": ""})), "[0].mountPath: Required value"),
+        (twice, "[1].mountPath: Invalid value: \"/v\": must be unique"),
+        (mount(json!({"subPath": "/a"})), ".subPath: Invalid value: \"/a\": must be a relative path"),
+        (mount(json!({"subPath": "a/.."})), ".subPath: Invalid value: \"a/..\": must not contain '..'"),
+        (
+            mount(json!({"subPath": "a", "subPathExpr": "$(B)"})),
+            "[0].subPathExpr: Invalid value: \"$(B)\": subPathExpr and subPath are mutually exclusive",
+        ),
+        (
+            mount(json!({"mountPropagation": "Bidirectional"})),
+            ".mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers",
+        ),
+        (mount(json!({"mountPropagation": "HostToContainer"})), ".mountPropagation: Forbidden"),
+        (mount(json!({"mountPropagation": "Some"})), ".mountPropagation: Unsupported value: \"Some\""),
+        (
+            mount(json!({"recursiveReadOnly": "Enabled"})),
+            ".recursiveReadOnly: Forbidden: may only be specified when readOnly is true",
+        ),
+    ]
+    .into_iter()
+    .map(|(pod, words)| (pod, format!("{at}{words}")))
+    .collect();
+    let table: Vec<(Value, &str)> = table.iter().map(|(pod, words)| (pod.clone(), words.as_str())).collect();
+    refused(Kind::POD, &table);
+    let fine = json!({"subPathExpr": "$(POD)/a", "readOnly": true, "recursiveReadOnly": "Enabled", "mountPropagation": "None"});
+    assert!(admitted(Kind::POD, mount(fine)).is_ok());
+}
+
+#[test]
+fn divisors_and_fields_of_the_downward_api_are_kubernetes_own() {
+    // POD-08
+    let variable = |from: Value| container(json!({"env": [{"name": "A", "valueFrom": from}]}));
+    let resource = |resource: &str, divisor: &str| {
+        variable(json!({"resourceFieldRef": {"resource": resource, "divisor": divisor}}))
+    };
+    let field = |path: &str| variable(json!({"fieldRef": {"fieldPath": path}}));
+    for (resource_name, divisor) in
+        [("limits.cpu", "1m"), ("requests.memory", "1Mi"), ("limits.ephemeral-storage", "1k"), ("limits.cpu", "0")]
+    {
+        assert!(admitted(Kind::POD, resource(resource_name, divisor)).is_ok(), "{resource_name} {divisor}");
+    }
+    for path in ["metadata.labels['app']", "metadata.annotations['example.com/A']", "status.podIPs", "status.hostIPs"] {
+        assert!(admitted(Kind::POD, field(path)).is_ok(), "{path}");
+    }
     refused(
-        Kind::STORAGE_CLASS,
+        Kind::POD,
         &[
-            (class(json!({"provisioner": ""})), "provisioner: Required value"),
-            (class(json!({"provisioner": "a b"})), "provisioner: Invalid value: \"a b\""),
-            (class(json!({"reclaimPolicy": "Recycle"})), "reclaimPolicy: Unsupported value: \"Recycle\""),
-            (class(json!({"volumeBindingMode": "Later"})), "volumeBindingMode: Unsupported value: \"Later\""),
-            (class(json!({"parameters": {"": "x"}})), "parameters: Invalid value: \"\": field can not be empty."),
             (
-                class(json!({"allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": []}]}]})),
-                "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
+                resource("limits.cpu", "2"),
+                "resourceFieldRef.divisor: Invalid value: \"limits.cpu\": only divisor's values 1m and 1 are supported with \
+                 the cpu resource",
             ),
+            (
+                resource("limits.memory", "3"),
+                "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the memory \
+                 resource",
+            ),
+            (resource("limits.disk", "0"), "resourceFieldRef.resource: Unsupported value: \"limits.disk\""),
+            (field("metadata.labels"), "fieldRef.fieldPath: Unsupported value: \"metadata.labels\""),
+            (
+                field("spec.x"),
+                "fieldRef.fieldPath: Invalid value: \"spec.x\": error converting fieldPath: field label not supported: spec.x",
+            ),
+            (field("metadata.labels['a b']"), "fieldRef: Invalid value: \"a b\": name part must consist of"),
+            (field("metadata.name['a']"), "error converting fieldPath: field label does not support subscript"),
         ],
     );
-    for (field, value, words) in [
-        ("provisioner", json!("other"), "provisioner: Forbidden: updates to provisioner are forbidden."),
-        ("parameters", json!({}), "parameters: Forbidden: updates to parameters are forbidden."),
-        ("reclaimPolicy", json!("Retain"), "reclaimPolicy: Forbidden: updates to reclaimPolicy are forbidden."),
-        ("volumeBindingMode", json!("WaitForFirstConsumer"), "volumeBindingMode: Invalid value"),
+}
+
+#[test]
+fn a_pod_is_guaranteed_only_if_every_container_is() {
+    // PRI-09: what a pod may write to its node's disk counts for nothing here.
+    let class = |containers: Value| admitted(Kind::POD, pod(json!({"containers": containers}))).unwrap();
+    let container = |name: &str, resources: Value| json!({"name": name, "image": "i:1", "resources": resources});
+    let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
+    let disk = json!({"limits": {"ephemeral-storage": "1Gi"}});
+    let with_disk = json!({"limits": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"},
+        "requests": {"ephemeral-storage": "1Mi"}});
+    for (containers, want) in [
+        (json!([container("a", full.clone()), container("b", full.clone())]), "Guaranteed"),
+        (json!([container("a", full.clone()), container("b", with_disk)]), "Guaranteed"),
+        (json!([container("a", full.clone()), container("b", json!({}))]), "Burstable"),
+        (json!([container("a", json!({"limits": {"cpu": "1"}}))]), "Burstable"),
+        (json!([container("a", json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "2Mi"}}))]), "Burstable"),
+        (json!([container("a", disk)]), "BestEffort"),
+        (json!([container("a", json!({"limits": {"cpu": "0"}}))]), "BestEffort"),
     ] {
-        let error = changed(Kind::STORAGE_CLASS, &found, |class| class[field] = value).unwrap_err();
-        assert!(error.message.contains(words), "{error}");
+        assert_eq!(class(containers.clone())["status"]["qosClass"], want, "{containers}");
     }
 }

@@ -40,7 +40,7 @@ impl Cluster {
         let ready = if ready { "True" } else { "False" };
         let conditions = json!([{"type": "Ready", "status": ready, "lastTransitionTime": "2026-11-21T03:40:30Z"}]);
         let status = json!({"status": {"phase": phase, "conditions": conditions}});
-        self.writer().status(&key, None, status, true).expect("a status");
+        self.writer().status(&key, None, &status).expect("a status");
         key
     }
 

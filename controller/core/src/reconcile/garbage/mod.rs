@@ -48,7 +48,7 @@ pub(super) fn woken_by(view: &View, change: &Change, wake: &mut dyn FnMut(Key)) 
             }
         }
     }
-    for owner in change.previous.iter().flat_map(|before| &before.owners) {
+    for owner in change.previous.iter().flat_map(|before| before.owners.iter()) {
         let let_go = change.action == Action::Deleted || !object.owners.contains(owner);
         let waits = |found: &&std::sync::Arc<Object>| found.is_deleting() && found.finalizers;
         if let_go && let Some(waiting) = view.by_uid(owner.uid).filter(waits) {

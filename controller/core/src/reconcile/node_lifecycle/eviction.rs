@@ -53,14 +53,17 @@ fn evicted_at_ms(context: &Context<'_>, node: &Object, reach: Reach, pod: &Objec
 }
 
 /// From when a toleration counts: from the taint, from the pod, and, for a silent node, from when it was last heard.
-/// The last one is what gives every node its full time after a restart of the controller.
+/// The last one is what gives every node its full time after a restart of the controller, and what keeps a wall clock that
+/// jumps forward from evicting anybody. For such a node, stamps of the future, which one that jumps back leaves behind,
+/// do not count.
 fn since_ms(context: &Context<'_>, node: &Object, reach: Reach, pod: &Object, taint: &Taint) -> u64 {
     let since = taint.added_ms.unwrap_or(context.now.wall_ms).max(pod.created_ms);
     if reach == Reach::Ready || ![NOT_READY, UNREACHABLE].contains(&&*taint.key) {
         return since;
     }
     let silent_ms = context.now.mono.since(context.leases.renewed_at(node.name()));
-    since.max(context.now.wall_ms.saturating_sub(silent_ms))
+    let heard_ms = context.now.wall_ms.saturating_sub(silent_ms);
+    if since > context.now.wall_ms { heard_ms } else { since.max(heard_ms) }
 }
 
 fn evict(context: &Context<'_>, pod: &Object, plan: &mut Plan) {

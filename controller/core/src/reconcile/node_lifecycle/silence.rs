@@ -24,8 +24,11 @@ pub(super) fn plan(context: &Context<'_>, node: &Object) -> (Plan, Reach) {
         Some(_) => Reach::Unknown,
         None => Reach::Unheard,
     };
-    // A node that has never been heard gets its time from when it was made.
-    let heard = context.leases.renewed_at(node.name()).max(context.steady(node.created_ms));
+    // A node that has never been heard gets its time from when it was made; not from a stamp of the future, which a wall
+    // clock that was set back leaves behind.
+    let made = Some(context.steady(node.created_ms))
+        .filter(|made| *made <= context.now.mono && !context.leases.has_heard(node.name()));
+    let heard = context.leases.renewed_at(node.name()).max(made.unwrap_or_default());
     let over_at = heard + LEASE_MS;
     if context.now.mono < over_at {
         plan.wake(over_at);

@@ -113,6 +113,33 @@ fn after_a_restart_of_the_controller_every_node_has_its_full_time() {
     assert!(cluster.object(&pod_key("patient")).is_deleting());
 }
 
+// SAF-02
+#[test]
+fn a_wall_clock_that_jumps_neither_evicts_nor_keeps_anybody() {
+    for jump_ms in [3_600_000, -3_600_000] {
+        let mut cluster = two_pods();
+        cluster.silent.insert("n1".to_owned());
+        cluster.pass(100);
+        cluster.now.wall_ms = cluster.now.wall_ms.saturating_add_signed(jump_ms);
+        cluster.pass(190);
+        assert!(!cluster.object(&pod_key("patient")).is_deleting(), "{jump_ms}");
+        cluster.pass(60);
+        assert!(cluster.object(&pod_key("patient")).is_deleting(), "{jump_ms}");
+    }
+}
+
+// SAF-02
+#[test]
+fn a_node_goes_silent_also_after_the_wall_clock_was_set_back() {
+    let mut cluster = two_pods();
+    cluster.now.wall_ms -= 3_600_000;
+    cluster.pass(20);
+    assert_eq!(condition(&cluster, &node("n1"), "Ready")["status"], "True");
+    cluster.silent.insert("n1".to_owned());
+    cluster.pass(60);
+    assert_eq!(condition(&cluster, &node("n1"), "Ready")["status"], "Unknown");
+}
+
 #[test]
 fn a_node_that_says_it_is_not_ready_is_tainted_so() {
     let mut cluster = Cluster::new(&["n1"]);

@@ -1,7 +1,8 @@
 //! Every open stream: who may still send how much, what has arrived, how it ended. Pure: messages in, messages out.
 //!
 //! The invariant that bounds the controller's memory: what is buffered of a stream, and what its agent may still send,
-//! are together never more than [`STREAM_CREDIT_BYTES`].
+//! are together never more than its window. The more streams are open, the smaller is the window of the next one, so that
+//! all together stay under 100 MiB, however slowly they are read.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,9 @@ use coracle_wire::up::Up;
 
 /// Streams that are open at once, to all nodes together.
 const MAX_STREAMS: usize = 4096;
+
+/// The windows of streams, by how many are open: below so many, this many bytes.
+const WINDOWS: &[(usize, u32)] = &[(64, STREAM_CREDIT_BYTES), (512, 64 * 1024), (MAX_STREAMS, 16 * 1024)];
 
 /// Too many streams are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,8 @@ struct Stream {
     node: String,
     head: Head,
     head_heard: bool,
+    /// Bytes that may be buffered or granted at once.
+    window: u32,
     /// Bytes that the agent may still send.
     granted: u32,
     /// Bytes that were read and not yet granted again.
@@ -103,16 +109,16 @@ impl Table {
         body: Option<Bytes>,
     ) -> Result<(u64, Vec<Down>), TooMany> {
         let on_node = self.streams.values().filter(|stream| stream.node == node).count();
-        if self.streams.len() >= MAX_STREAMS || on_node >= Limits::LINUX.streams {
-            return Err(TooMany);
-        }
+        let window = WINDOWS.iter().find(|(open, _)| self.streams.len() < *open).map(|(_, window)| *window);
+        let window = window.filter(|_| on_node < Limits::LINUX.streams).ok_or(TooMany)?;
         self.last_id += 1;
         let id = self.last_id;
         let mut stream = Stream {
             node: node.to_owned(),
             head: Head::Pending,
             head_heard: false,
-            granted: STREAM_CREDIT_BYTES,
+            window,
+            granted: window,
             owed: 0,
             buffer: BytesMut::new(),
             ended: None,
@@ -121,7 +127,7 @@ impl Table {
             may_send: u64::from(STREAM_CREDIT_BYTES),
             sent: 0,
         };
-        let mut downs = vec![Down::StreamOpen(StreamOpen { session, id, credit: STREAM_CREDIT_BYTES, target })];
+        let mut downs = vec![Down::StreamOpen(StreamOpen { session, id, credit: window, target })];
         stream.send_body(id, &mut downs);
         self.streams.insert(id, stream);
         Ok((id, downs))
@@ -172,7 +178,7 @@ impl Table {
         }
         let bytes = stream.buffer.split().freeze();
         stream.owed += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let grant = (stream.ended.is_none() && stream.owed >= STREAM_CREDIT_BYTES / 2).then(|| {
+        let grant = (stream.ended.is_none() && stream.owed >= stream.window / 2).then(|| {
             stream.granted += stream.owed;
             Down::StreamCredit(StreamCredit { id, bytes: std::mem::take(&mut stream.owed) })
         });

@@ -194,3 +194,27 @@ fn streams_are_bounded_on_one_node_and_in_all() {
     }
     assert_eq!(table.open("b", SESSION, logs(), None), Err(TooMany));
 }
+
+// POD-11
+#[test]
+fn the_more_streams_are_open_the_less_each_may_hold() {
+    let mut table = Table::default();
+    let mut held = 0_u64;
+    for number in 0..MAX_STREAMS {
+        let node = format!("node-{}", number / Limits::LINUX.streams);
+        let (_, downs) = table.open(&node, SESSION, logs(), None).expect("room");
+        let Some(Down::StreamOpen(open)) = downs.first() else { panic!("not an opening") };
+        held += u64::from(open.credit);
+    }
+    assert!(held <= 100 * 1024 * 1024, "{held} bytes");
+    assert!(table.open("another", SESSION, logs(), None).is_err());
+    // A small window is granted anew as it is read, too.
+    let id = table.last_id;
+    let node = table.node(id).expect("open").to_owned();
+    table.hear(&node, head(id, 0));
+    table.hear(&node, data(id, 8 * 1024));
+    let grant = Down::StreamCredit(StreamCredit { id, bytes: 8 * 1024 });
+    assert_eq!(table.read(id), Read::Data(vec![7; 8 * 1024].into(), Some(grant)));
+    let broken = table.hear(&node, data(id, 16 * 1024 + 1));
+    assert!(matches!(broken.downs.as_slice(), [Down::StreamEnd(_)]), "{broken:?}");
+}

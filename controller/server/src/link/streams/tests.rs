@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use coracle_link::{BrokerUrl, Session, Settings, client_id};
 use coracle_model::limits::STREAM_CREDIT_BYTES;
 use coracle_model::{PodUid, SessionNumber};
-use coracle_wire::stream::{StreamCredit, StreamData, StreamEnd, StreamHead, StreamOpen};
+use coracle_wire::stream::{StreamCredit, StreamData, StreamEnd, StreamHead, StreamOpen, encode_usage};
 
 use super::super::broker::EmbeddedBroker;
 use super::super::peers::Machine;
@@ -30,7 +30,7 @@ impl Stage {
     async fn set() -> Self {
         let (broker, address) = EmbeddedBroker::start((Ipv4Addr::LOCALHOST, 0).into(), CLUSTER).expect("a broker");
         let peers = Arc::new(Mutex::new(Peers::default()));
-        let machine = Machine { target: String::new(), engine: String::new() };
+        let machine = Machine { target: String::new(), engine: String::new(), interfaces: Arc::default() };
         peers.lock().born("a", SESSION, machine);
         peers.lock().welcomed("a", SESSION);
         let streams = Streams::new(CLUSTER.to_owned(), peers);
@@ -244,5 +244,34 @@ async fn a_node_without_a_session_has_no_streams() {
     let refused = streams.logs("a", logs()).await.err();
     assert_eq!(refused, Some(StreamError::NotConnected("a".to_owned())));
     drop(agent);
+    broker.stop().await;
+}
+
+#[tokio::test]
+async fn usage_comes_in_pieces_and_nonsense_is_refused() {
+    let Stage { broker, streams, mut agent } = Stage::set().await;
+    let usage = NodeUsage { cpu_ns: 7, memory_bytes: 1 << 40, ..NodeUsage::default() };
+    let sent = encode_usage(&usage);
+    let agent = tokio::spawn(async move {
+        for answer in [Some(sent), Some(vec![0xff; 3]), None] {
+            let open = opened(&mut agent).await;
+            assert_eq!(open.target, StreamTarget::Usage);
+            let mut error = Some("this agent does not measure".to_owned());
+            if let Some(bytes) = answer {
+                say_head(&agent, open.id, 200).await;
+                for piece in bytes.chunks(2) {
+                    say(&agent, Up::StreamData(StreamData { id: open.id, bytes: piece.to_vec() })).await;
+                }
+                error = None;
+            }
+            say(&agent, Up::StreamEnd(StreamEnd { id: open.id, error })).await;
+        }
+        agent
+    });
+    assert_eq!(soon(streams.usage("a")).await, Ok(usage));
+    assert_eq!(soon(streams.usage("a")).await, Err(StreamError::Broken("the usage cannot be read".to_owned())));
+    let message = "this agent does not measure".to_owned();
+    assert_eq!(soon(streams.usage("a")).await, Err(StreamError::Refused { status: 501, message }));
+    drop(agent.await);
     broker.stop().await;
 }

@@ -9,7 +9,10 @@ use super::*;
 
 /// Tells the copy of this test that runs as the writing process where its store is.
 const CHILD: &str = "CORACLE_TEST_STORE";
+/// Kills in one run of the tests; `cargo xtask bench kills` asks for more.
 const KILLS: u64 = 100;
+/// How many kills somebody asks for.
+const WISH: &str = "CORACLE_TEST_KILLS";
 
 #[test]
 fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
@@ -20,7 +23,8 @@ fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
     let path = scratch.path().join("store.redb");
     let mut dice = Dice(9);
     let mut acknowledged = 0;
-    for _ in 0..KILLS {
+    let kills = env::var(WISH).ok().and_then(|wish| wish.parse().ok()).unwrap_or(KILLS);
+    for _ in 0..kills {
         acknowledged = run_and_kill(&path, dice.below(10)).unwrap_or(acknowledged);
         let mut store = EmbeddedStore::open(&path).expect("it opens");
         let snapshot = store.load().expect("it is readable");
@@ -29,7 +33,8 @@ fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
         check(&snapshot);
         acknowledged = found;
     }
-    assert!(acknowledged > KILLS * BATCH, "the writers came to write");
+    assert!(acknowledged > kills * BATCH, "the writers came to write");
+    println!("{kills} kills, {acknowledged} acknowledged writes, none lost");
 }
 
 /// Kills the writer after so many acknowledgements, and returns the last one that it got out.

@@ -1,0 +1,110 @@
+//! Measures what pods have written against what they may, as Kubernetes does from time to time. Guests are stopped at
+//! their limits as they write; this finds what came by another way.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use coracle_model::PodUid;
+
+use crate::runtime::DiskQuota;
+
+/// A pod with limits.
+#[derive(Debug)]
+pub struct Subject {
+    pub(super) pod: PodUid,
+    pub(super) volumes: Vec<Measured>,
+    /// `limits` of `ephemeral-storage`, together; zero for none.
+    pub(super) limit_bytes: u64,
+}
+
+/// One of its volumes.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// It counts against what the pod may write to the node's disk.
+    pub(super) on_disk: bool,
+    /// `sizeLimit`; zero for none.
+    pub(super) limit_bytes: u64,
+}
+
+/// A pod that uses more than it may, and Kubernetes' words for that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The pod.
+    pub pod: PodUid,
+    /// `status.message`
+    pub message: String,
+}
+
+/// Looks at all of them. It reads directories, so it takes a while.
+#[must_use]
+pub fn survey(subjects: &[Subject]) -> Vec<Verdict> {
+    subjects.iter().filter_map(judge).collect()
+}
+
+fn judge(subject: &Subject) -> Option<Verdict> {
+    let mut on_disk = 0_u64;
+    for volume in &subject.volumes {
+        // A file that goes while one looks is a reason to look again later.
+        let Ok(used) = bytes_in(&volume.path) else { continue };
+        if volume.limit_bytes > 0 && used > volume.limit_bytes {
+            let (name, limit) = (&volume.name, quantity(volume.limit_bytes));
+            let message = format!("Usage of EmptyDir volume \"{name}\" exceeds the limit \"{limit}\".");
+            return Some(Verdict { pod: subject.pod, message });
+        }
+        if volume.on_disk {
+            on_disk = on_disk.saturating_add(used);
+        }
+    }
+    (subject.limit_bytes > 0 && on_disk > subject.limit_bytes).then(|| {
+        let limit = quantity(subject.limit_bytes);
+        let message = format!("Pod ephemeral local storage usage exceeds the total limit of containers {limit}.");
+        Verdict { pod: subject.pod, message }
+    })
+}
+
+/// What a directory holds, counted as limits are.
+pub(super) fn bytes_in(path: &Path) -> io::Result<u64> {
+    let count = DiskQuota::new(0, 0);
+    count.recount(path)?;
+    Ok(count.used_bytes())
+}
+
+/// Bytes as Kubernetes shows a quantity: with the largest unit in which they are a whole number, a power of two before
+/// one of ten.
+fn quantity(bytes: u64) -> String {
+    for (base, units) in [(1024, ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]), (1000, ["k", "M", "G", "T", "P", "E"])] {
+        let (mut amount, mut unit) = (bytes, "");
+        for larger in units {
+            if amount == 0 || amount % base != 0 {
+                break;
+            }
+            (amount, unit) = (amount / base, larger);
+        }
+        if !unit.is_empty() {
+            return format!("{amount}{unit}");
+        }
+    }
+    bytes.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_shown_as_kubernetes_shows_quantities() {
+        for (bytes, want) in [
+            (1 << 20, "1Mi"),
+            (3 << 30, "3Gi"),
+            (1_000_000, "1M"),
+            (1536, "1536"),
+            (10_240, "10Ki"),
+            (1, "1"),
+            (0, "0"),
+        ] {
+            assert_eq!(quantity(bytes), want);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+;; A valid component that exports nothing.
+(component
+  (core module))
