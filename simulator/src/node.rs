@@ -285,6 +285,7 @@ impl Node {
             Effect::Forget(_)
             | Effect::Refresh(_)
             | Effect::TearDown(_)
+            | Effect::TearDownOthers(_)
             | Effect::WriteBlock { .. }
             | Effect::StreamOpen(_)
             | Effect::StreamData(_)

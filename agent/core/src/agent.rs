@@ -36,6 +36,8 @@ pub struct Agent {
     /// Some pod of the desired set is not in the lifecycle: it was on the way out when it was desired again, or too many
     /// others are. It begins when one of them has gone.
     behind: bool,
+    /// The volumes of pods that neither the disk nor the controller knows are gone.
+    tidy: bool,
     ignored: u64,
 }
 
@@ -56,6 +58,7 @@ impl Agent {
             streams: Streams::new(limits.streams),
             out: Outbox::default(),
             behind: false,
+            tidy: false,
             ignored: 0,
             identity,
         };
@@ -266,6 +269,11 @@ impl Agent {
                 let first = !self.desired.is_synced();
                 if let Some(changes) = self.desired.sync(part) {
                     self.apply(changes);
+                    if !core::mem::replace(&mut self.tidy, true) {
+                        let desired = self.desired.pods().map(|pod| pod.uid);
+                        let held = desired.chain(self.lifecycle.pods()).collect();
+                        self.out.effect(Effect::TearDownOthers(held));
+                    }
                     if first {
                         self.reports.begin_session(self.lifecycle.pods(), self.now);
                     }

@@ -1,5 +1,6 @@
 //! The whole interface between the core of an agent and the shell around it.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -154,6 +155,10 @@ pub enum Effect {
     Refresh(Pod),
     /// Every container of this pod has ended for good: free its volumes.
     TearDown(PodUid),
+    /// The controller has said all that this node is to hold, for the first time since the agent started: free the
+    /// volumes of every pod but these. Not earlier: the disk may never have heard of a pod that started just before a
+    /// power cut, and its data is to be there when it starts again (VOL-01).
+    TearDownOthers(BTreeSet<PodUid>),
     /// Free logs and directories of this pod.
     Forget(PodUid),
 

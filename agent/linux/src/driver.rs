@@ -14,7 +14,7 @@ use crate::logs::Logs;
 use crate::runtime::{Report, Runtime, Start};
 use crate::streams::Streams;
 use crate::uplink::{News, Uplink, chain};
-use crate::volumes::{MountError, Surveyor, Turn, Verdict, Volumes};
+use crate::volumes::{MountError, Rubbish, Surveyor, Turn, Verdict, Volumes};
 
 /// What guests may report before the driver has read it; they wait then.
 const MAX_REPORTS: usize = 1024;
@@ -201,6 +201,7 @@ impl Driver {
                 self.surveyor.arm(self.volumes.wants_survey());
             }
             Effect::TearDown(pod) => self.tear_down(pod),
+            Effect::TearDownOthers(held) => remove(self.volumes.tear_down_others(&held)),
             Effect::Signal { run, grace_ms } => self.runtime.signal(&run, grace_ms),
             Effect::Kill(run) => self.runtime.kill(&run).await,
             Effect::Forget(pod) => {
@@ -271,11 +272,8 @@ impl Driver {
         None
     }
 
-    /// Removing many files takes a while, so that is done elsewhere.
     fn tear_down(&mut self, pod: PodUid) {
-        if let Some(rubbish) = self.volumes.tear_down(pod) {
-            tokio::task::spawn_blocking(|| rubbish.remove());
-        }
+        remove(self.volumes.tear_down(pod));
         self.surveyor.arm(self.volumes.wants_survey());
     }
 
@@ -368,4 +366,11 @@ impl Driver {
 /// The images that the desired set names.
 fn images_of(remembered: &Remembered) -> impl Iterator<Item = String> {
     remembered.pods.iter().flat_map(|pod| &pod.containers).map(|container| container.image.clone())
+}
+
+/// Removing many files takes a while, so that is done elsewhere.
+fn remove(rubbish: Option<Rubbish>) {
+    if let Some(rubbish) = rubbish {
+        tokio::task::spawn_blocking(|| rubbish.remove());
+    }
 }

@@ -1,6 +1,5 @@
 //! What a pod costs the core, by stage: `cargo bench -p coracle-controller-core --bench flow`.
 
-#[expect(dead_code, reason = "each bench uses a part of it")]
 mod cluster;
 
 use cluster::Cluster;

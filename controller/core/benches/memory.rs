@@ -5,7 +5,6 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
-#[expect(dead_code, reason = "each bench uses a part of it")]
 mod cluster;
 
 use std::alloc::System;

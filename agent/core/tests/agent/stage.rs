@@ -253,6 +253,10 @@ impl Stage {
             Effect::Kill(run) => format!("kill {}", self.run_name(run)),
             Effect::Refresh(pod) => format!("refresh {}", self.name(pod.uid)),
             Effect::TearDown(uid) => format!("tear down {}", self.name(*uid)),
+            Effect::TearDownOthers(held) => {
+                let held: Vec<_> = held.iter().map(|uid| self.name(*uid)).collect();
+                format!("tear down all but {held:?}")
+            }
             Effect::Forget(uid) => format!("forget {}", self.name(*uid)),
             Effect::FindArtifact { image } => format!("find {image}"),
             Effect::BeginArtifact { image, .. } => format!("begin {image}"),

@@ -106,20 +106,19 @@ pub struct Volumes {
 }
 
 impl Volumes {
-    /// Opens the volumes of an agent that starts with this memory: those of its pods that have not ended are kept.
+    /// Opens the volumes of an agent that starts with this memory: those of pods that have ended go. Those of pods that
+    /// the memory does not know stay until [`Self::tear_down_others`].
     #[must_use]
     pub fn remembered(data_dir: &Path, instance: InstanceId, remembered: &Remembered) -> Self {
-        let ended: BTreeSet<PodUid> = remembered.finished.iter().map(|status| status.uid).collect();
-        let keep = remembered.pods.iter().map(|pod| pod.uid).filter(|uid| !ended.contains(uid)).collect();
-        Self::open(data_dir, instance, &keep)
+        Self::open(data_dir, instance, &remembered.finished.iter().map(|status| status.uid).collect())
     }
 
-    /// Opens the volumes in a data directory, and in memory where there is some. Those of all pods but `keep` go.
+    /// Opens the volumes in a data directory, and in memory where there is some. Those of the pods in `ended` go.
     #[must_use]
-    pub fn open(data_dir: &Path, instance: InstanceId, keep: &BTreeSet<PodUid>) -> Self {
-        let memory = memory::find(instance).map(|root| Place::open(root, keep));
+    pub fn open(data_dir: &Path, instance: InstanceId, ended: &BTreeSet<PodUid>) -> Self {
+        let memory = memory::find(instance).map(|root| Place::open(root, ended));
         Self {
-            disk: Place::open(data_dir.join("pods"), keep),
+            disk: Place::open(data_dir.join("pods"), ended),
             memory,
             pods: HashMap::new(),
             behind: BTreeMap::new(),
@@ -252,6 +251,16 @@ impl Volumes {
         (!rubbish.0.is_empty()).then_some(rubbish)
     }
 
+    /// Nobody but the pods in `held` will ever run here: what others left goes, as in [`Self::tear_down`].
+    #[must_use]
+    pub fn tear_down_others(&mut self, held: &BTreeSet<PodUid>) -> Option<Rubbish> {
+        let places = [Some(&self.disk), self.memory.as_ref()].into_iter().flatten();
+        let others: BTreeSet<PodUid> = places.flat_map(Place::pods).filter(|uid| !held.contains(uid)).collect();
+        let rubbish: Vec<PathBuf> =
+            others.into_iter().filter_map(|uid| self.tear_down(uid)).flat_map(|rubbish| rubbish.0).collect();
+        (!rubbish.is_empty()).then_some(Rubbish(rubbish))
+    }
+
     /// The agent ends. Files that it can write again go from memory, so that nothing stays there for want of a pod.
     pub fn close(self) {
         let Some(memory) = self.memory else { return };
@@ -287,12 +296,11 @@ impl LaidOut {
 }
 
 impl Place {
-    /// Removes what belongs to no pod of `keep`, and finds out how much there is to give.
-    fn open(root: PathBuf, keep: &BTreeSet<PodUid>) -> Self {
+    /// Removes what belongs to no pod, or to one of `ended`, and finds out how much there is to give.
+    fn open(root: PathBuf, ended: &BTreeSet<PodUid>) -> Self {
         let mut held_bytes = 0;
         for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
-            let uid: Option<PodUid> = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            if uid.is_some_and(|uid| keep.contains(&uid)) {
+            if pod_of(&entry).is_some_and(|uid| !ended.contains(&uid)) {
                 held_bytes += survey::bytes_in(&entry.path()).unwrap_or_default();
             } else if let Err(error) = fs::remove_dir_all(entry.path()) {
                 tracing::warn!(path = %entry.path().display(), %error, "failed to remove what a former pod left");
@@ -306,6 +314,11 @@ impl Place {
         }
         let for_pods = free.saturating_add(held_bytes).saturating_sub(total / KEPT_SHARE).max(1);
         Self { root, whole: DiskQuota::new(for_pods, 0), pod_bytes: (total / PODS_SHARE).max(1) }
+    }
+
+    /// All pods that have a directory here.
+    fn pods(&self) -> impl Iterator<Item = PodUid> {
+        fs::read_dir(&self.root).into_iter().flatten().flatten().filter_map(|entry| pod_of(&entry))
     }
 
     fn of(&self, uid: PodUid) -> PathBuf {
@@ -341,6 +354,11 @@ fn stated_bytes(pod: &Pod, of_memory: bool) -> u64 {
         _ => 0,
     });
     sizes.fold(0, u64::saturating_add)
+}
+
+/// Whose directory it is; nobody's if its name is not the uid of a pod.
+fn pod_of(entry: &fs::DirEntry) -> Option<PodUid> {
+    entry.file_name().to_str()?.parse().ok()
 }
 
 /// A directory that only this user enters, with those above it.

@@ -29,8 +29,8 @@ impl Bench {
         Self { directory, instance: InstanceId(u128::from_le_bytes(bytes)) }
     }
 
-    fn open(&self, keep: &[PodUid]) -> Volumes {
-        Volumes::open(self.directory.path(), self.instance, &keep.iter().copied().collect::<BTreeSet<_>>())
+    fn open(&self, ended: &[PodUid]) -> Volumes {
+        Volumes::open(self.directory.path(), self.instance, &ended.iter().copied().collect::<BTreeSet<_>>())
     }
 
     /// Where an `emptyDir` of the pod lies.
@@ -127,7 +127,7 @@ fn an_empty_directory_outlives_containers_and_agents_and_goes_with_the_pod() {
     assert_eq!(again[0].host_path, preopens[0].host_path);
     drop(volumes);
     // Another agent on the same directory counts what it finds.
-    let mut volumes = bench.open(&[UID]);
+    let mut volumes = bench.open(&[]);
     let quota = lay_out(&mut volumes, &pod)[0].quota.clone();
     assert_eq!(quota.map(|quota| quota.used_bytes()), Some(8192));
     assert!(bench.on_disk("tmp").join("a").exists());
@@ -142,12 +142,20 @@ fn an_empty_directory_outlives_containers_and_agents_and_goes_with_the_pod() {
 
 // VOL-01
 #[test]
-fn what_unknown_pods_left_goes_when_the_agent_starts() {
+fn what_pods_left_goes_when_they_have_ended_or_the_controller_does_not_know_them() {
     let bench = Bench::new();
     let pod = pod(vec![empty("tmp", 0), files("conf", &[("a", "1")])], Vec::new());
     let _ = lay_out(&mut bench.open(&[]), &pod);
+    // Started just before the power failed: the agent's memory may not know it, and its data is still wanted.
+    let mut volumes = bench.open(&[PodUid(8)]);
+    assert!(volumes.tear_down_others(&BTreeSet::from([UID])).is_none());
     assert!(bench.on_disk("tmp").exists());
-    let _ = bench.open(&[PodUid(8)]);
+    let rubbish = volumes.tear_down_others(&BTreeSet::from([PodUid(8)]));
+    assert!(!bench.on_disk("tmp").exists());
+    rubbish.unwrap_or_else(|| panic!("something goes")).remove();
+
+    let _ = lay_out(&mut bench.open(&[]), &pod);
+    let _ = bench.open(&[UID]);
     assert!(!bench.on_disk("tmp").exists());
 }
 
@@ -364,6 +372,6 @@ fn what_is_to_lie_in_memory_does_where_there_is_some() {
     volumes.close();
     assert!(guest(&preopens, "/fast").host_path.join("kept").exists());
     assert_eq!(guest(&preopens, "/key").host_path.exists(), memory.is_none());
-    let mut volumes = bench.open(&[UID]);
+    let mut volumes = bench.open(&[]);
     assert!(guest(&lay_out(&mut volumes, &both), "/fast").host_path.join("kept").exists());
 }

@@ -195,7 +195,8 @@ async fn a_flood_of_output_is_on_the_account_of_who_writes_it() {
     assert!(quiet.memory_bytes <= 4 * MIB && quiet.cpu_ns > 0, "{quiet:?}");
     let begun = Instant::now();
     bench.start(2, &built("misbehave"), flood).await;
-    let used = until(&bench, 2, |used| used.throttled_periods >= 5).await;
+    // Long enough that the one turn it may owe at the end is little beside its share.
+    let used = until(&bench, 2, |used| used.throttled_periods >= 20).await;
     let share_ns = begun.elapsed().as_nanos() / 10;
     assert!(u128::from(used.cpu_ns) <= share_ns * u128::from(LOOSELY) / 1000, "{used:?}, {share_ns} ns");
 }
