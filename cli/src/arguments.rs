@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::image::{ImageCommand, Images};
+use crate::scheduler_config::SchedulerConfig;
 
 /// Kubernetes' workloads on edge devices, as WebAssembly, over MQTT.
 #[derive(Debug, Parser)]
@@ -35,6 +36,10 @@ pub(crate) enum Command {
     Image(ImageCommand),
     /// Run controller and agents in virtual time under seeded faults.
     Simulate(Simulate),
+    /// Say where a pod goes and why, or why it goes nowhere.
+    ExplainPlacement(ExplainPlacement),
+    /// Say where the pods of manifests would go and why, without touching anything.
+    SimulatePlacement(SimulatePlacement),
 }
 
 #[derive(Debug, Args)]
@@ -62,6 +67,8 @@ pub(crate) struct Up {
     pub(crate) timeout: u64,
     #[command(flatten)]
     pub(crate) images: Images,
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerConfig,
 }
 
 #[derive(Debug, Args)]
@@ -86,6 +93,8 @@ pub(crate) struct Controller {
     pub(crate) store: String,
     #[command(flatten)]
     pub(crate) images: Images,
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerConfig,
 }
 
 #[derive(Debug, Args)]
@@ -195,4 +204,60 @@ pub(crate) struct Simulate {
     /// Print what happens.
     #[arg(long)]
     pub(crate) trace: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainPlacement {
+    /// The pod.
+    #[arg(value_name = "POD")]
+    pub(crate) pod: String,
+    /// Its namespace.
+    #[arg(short, long, default_value = "default", value_name = "NAMESPACE")]
+    pub(crate) namespace: String,
+    /// Tell of this node in any case; may be given several times.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Vec<String>,
+    /// Of how many nodes to tell one by one, the best first.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) limit: u16,
+    /// Print a table, or the API's answer.
+    #[arg(short, long, default_value = "table", value_name = "table|json")]
+    pub(crate) output: Output,
+    /// The kubeconfig; else $KUBECONFIG, else ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulatePlacement {
+    /// Manifests: YAML or JSON, one document or several; - for standard input. May be given several times.
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub(crate) filename: Vec<PathBuf>,
+    /// The cluster: what `kubectl get nodes -o yaml` prints, with pods and other objects if there are any. Without it, the
+    /// live cluster is read, and only read. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nodes: Vec<PathBuf>,
+    /// Print a table, or everything as one JSON object.
+    #[arg(short, long, default_value = "table", value_name = "table|json")]
+    pub(crate) output: Output,
+    /// Of how many nodes to tell for each pod, with -o json.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub(crate) limit: u16,
+    /// Breaks ties between nodes that are equally good, and makes names: the same seed gives the same answer.
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerConfig,
+    /// The kubeconfig of the live cluster; else $KUBECONFIG, else ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
 }

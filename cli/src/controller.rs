@@ -27,6 +27,7 @@ pub(crate) fn run(options: Controller) -> Outcome {
         api_listen: options.api_listen,
         broker,
         images: options.images.options(server::own_program()),
+        scheduler: options.scheduler.read()?,
     };
     open_files::raise();
     runtime()?.block_on(async {

@@ -28,6 +28,7 @@ pub(crate) fn run(options: Up) -> Outcome {
         api_listen: options.api_listen,
         broker: Broker::Embedded(options.mqtt_listen),
         images: options.images.options(server::own_program()),
+        scheduler: options.scheduler.read()?,
     };
     runtime()?.block_on(async move {
         let mut running = server::start(settings).await?;

@@ -8,9 +8,15 @@
 mod cluster;
 
 use std::alloc::System;
+use std::sync::Arc;
 
 use cluster::Cluster;
-use coracle_controller_core::Kind;
+use coracle_controller_core::object::Object;
+use coracle_controller_core::schedule::Scheduler;
+use coracle_controller_core::store::{Action, Change};
+use coracle_controller_core::{Kind, Now, View};
+use coracle_model::{Millis, PodUid};
+use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -44,7 +50,44 @@ fn show(what: &str, count: usize, (alive, allocations, took): (isize, usize, u12
     );
 }
 
+/// What the scheduler keeps of its own, beside the objects.
+fn scheduler(nodes: usize, pods: usize) {
+    let now = Now { wall_ms: 1_795_219_200_000, mono: Millis(0) };
+    let (mut view, mut scheduler) = (View::default(), Scheduler::new(1));
+    let mut changes = |count: usize, kind: Kind, value: &dyn Fn(usize) -> Value| -> Vec<Change> {
+        let change = |number| {
+            let revision = view.revision() + 1;
+            let mut value = value(number);
+            value["metadata"]["uid"] = json!(PodUid(u128::from(revision)).to_string());
+            let object = Arc::new(Object::from_value(kind, revision, value).expect("an object"));
+            let change = Change { revision, action: Action::Added, object, previous: None };
+            view.apply(&change);
+            change
+        };
+        (0..count).map(change).collect()
+    };
+    let joined = changes(nodes, Kind::NODE, &|number| {
+        let name = format!("node-{number}");
+        let labels = json!({"kubernetes.io/hostname": name, "kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": format!("zone-{}", number % 10), "topology.kubernetes.io/region": "one"});
+        let amounts = json!({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "32Gi", "pods": "110"});
+        json!({"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}})
+    });
+    let placed = changes(pods, Kind::POD, &|number| {
+        let requests = json!({"cpu": "10m", "memory": "16Mi"});
+        let containers = json!([{"name": "c", "image": "i:1", "resources": {"requests": requests}}]);
+        let labels = json!({"app": format!("app-{}", number % 100)});
+        let spec = json!({"nodeName": format!("node-{}", number % nodes), "containers": containers, "priority": 0});
+        let metadata = json!({"name": format!("pod-{number}"), "namespace": "default", "labels": labels});
+        json!({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    });
+    let mut observe = |changes: &[Change]| changes.iter().for_each(|change| scheduler.observe(&view, change, now));
+    show("scheduler alone: node", nodes, measure(|| observe(&joined)));
+    show("scheduler alone: bound pod", pods, measure(|| observe(&placed)));
+}
+
 fn main() {
+    scheduler(5_000, 50_000);
     let nodes = 1_000;
     for pods in [1_000, 10_000] {
         let mut cluster = Cluster::new();

@@ -37,6 +37,7 @@ fn below(kind: &'static KindInfo, subresource: Subresource) -> (&'static [&'stat
         Subresource::Binding => (&["create"], ["", "v1", "Binding"]),
         Subresource::Finalize => (&["update"], own),
         Subresource::Eviction => (&["create"], ["policy", "v1", "Eviction"]),
+        Subresource::Placement => (&["get"], ["coracle.dev", "v1", "PodPlacement"]),
     }
 }
 
@@ -292,7 +293,8 @@ mod tests {
         let pods = &core["items"][0]["versions"][0]["resources"][2];
         assert_eq!(pods["resource"], "pods");
         assert_eq!(pods["scope"], "Namespaced");
-        assert_eq!(names(&pods["subresources"], "subresource"), ["status", "log", "proxy", "binding", "eviction"]);
+        let below = ["status", "log", "proxy", "binding", "eviction", "placement"];
+        assert_eq!(names(&pods["subresources"], "subresource"), below);
         let others = aggregated(false, "v2beta1");
         assert_eq!(others["apiVersion"], "apidiscovery.k8s.io/v2beta1");
         assert_eq!(others["items"][0]["metadata"]["name"], "apps");

@@ -195,7 +195,7 @@ const fn kind_of(note: &Note) -> &'static str {
 /// FNV-1a of 64 bits over what makes two notes one event.
 fn digest(note: &Note, message: &str) -> u64 {
     let uid = note.uid.to_string();
-    let parts = [&uid, &*note.reason, message, note.component, &note.host, kind_of(note), &note.field_path];
+    let parts = [&uid, &*note.reason, message, &*note.component, &note.host, kind_of(note), &note.field_path];
     let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -224,7 +224,7 @@ mod tests {
             warning: true,
             reason: "BackOff".to_owned(),
             message: message.to_owned(),
-            component: "kubelet",
+            component: "kubelet".into(),
             host: "n1".to_owned(),
         }
     }

@@ -50,6 +50,8 @@ pub enum Subresource {
     Finalize,
     /// `/eviction` of a pod (policy/v1 Eviction)
     Eviction,
+    /// `/placement` of a pod: where it goes and why (coracle.dev/v1 `PodPlacement`)
+    Placement,
 }
 
 impl Subresource {
@@ -64,11 +66,12 @@ impl Subresource {
             Self::Binding => "binding",
             Self::Finalize => "finalize",
             Self::Eviction => "eviction",
+            Self::Placement => "placement",
         }
     }
 }
 
-use Subresource::{Binding, Eviction, Finalize, Log, Proxy, Scale, Status};
+use Subresource::{Binding, Eviction, Finalize, Log, Placement, Proxy, Scale, Status};
 
 impl Kind {
     /// v1 Namespace
@@ -216,7 +219,7 @@ pub static TABLE: &[KindInfo] = &[
     KindInfo { namespaced: false, subresources: &[Status, Proxy], ..core("Node", "nodes", "node", &["no"]) },
     KindInfo {
         categories: &["all"],
-        subresources: &[Status, Log, Proxy, Binding, Eviction],
+        subresources: &[Status, Log, Proxy, Binding, Eviction, Placement],
         generation: true,
         ..core("Pod", "pods", "pod", &["po"])
     },

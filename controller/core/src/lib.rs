@@ -18,6 +18,7 @@ pub mod kind;
 pub mod names;
 pub mod object;
 pub mod rows;
+pub mod volumes;
 
 pub mod manifest;
 pub mod protobuf;

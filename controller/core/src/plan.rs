@@ -1,5 +1,7 @@
 //! What somebody who has read the view wants to be written. Plans are data; `controller` carries them out.
 
+use std::borrow::Cow;
+
 use coracle_model::Millis;
 use serde_json::Value;
 
@@ -103,7 +105,7 @@ pub struct Note {
     /// `message`
     pub message: String,
     /// `source.component`: `replicaset-controller`, `default-scheduler`, `kubelet`, …
-    pub component: &'static str,
+    pub component: Cow<'static, str>,
     /// `source.host`: the node, for an event from an agent; else empty.
     pub host: String,
 }

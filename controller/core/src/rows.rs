@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::clock;
 use crate::kind::Kind;
 use crate::object::Key;
+use crate::volumes::{ClaimRow, VolumeRow};
 
 /// `spec.schedulerName` of the pods that are placed here.
 pub const SCHEDULER_NAME: &str = "default-scheduler";
@@ -22,6 +23,10 @@ pub enum Row {
     Pod(Box<PodRow>),
     /// v1 Node
     Node(Box<NodeRow>),
+    /// v1 `PersistentVolume`
+    Volume(Box<VolumeRow>),
+    /// v1 `PersistentVolumeClaim`
+    Claim(Box<ClaimRow>),
     /// A kind of which the JSON is enough.
     Plain,
 }
@@ -49,7 +54,7 @@ pub struct PodRow {
     pub started_ms: Option<u64>,
     /// `spec.schedulerName`, unless it is [`SCHEDULER_NAME`].
     scheduler: Option<Box<str>>,
-    /// Config maps and secrets that its variables and volumes name; nothing for none.
+    /// Config maps, secrets and claims that its variables and volumes name; nothing for none.
     references: Option<Arc<[Key]>>,
 }
 
@@ -88,6 +93,8 @@ impl Row {
         match kind {
             Kind::POD => Self::Pod(Box::new(PodRow::of(value))),
             Kind::NODE => Self::Node(Box::new(NodeRow::of(value))),
+            Kind::PERSISTENT_VOLUME => Self::Volume(Box::new(VolumeRow::of(value))),
+            Kind::PERSISTENT_VOLUME_CLAIM => Self::Claim(Box::new(ClaimRow::of(value))),
             _ => Self::Plain,
         }
     }
@@ -98,6 +105,8 @@ impl Row {
         match self {
             Self::Pod(row) => Self::Pod(Box::new(row.with_status(status))),
             Self::Node(row) => Self::Node(Box::new(row.with_status(status))),
+            Self::Volume(row) => Self::Volume(Box::new(row.with_status(status))),
+            Self::Claim(row) => Self::Claim(Box::new(row.with_status(status))),
             Self::Plain => Self::Plain,
         }
     }
@@ -115,6 +124,8 @@ impl Row {
         match self {
             Self::Pod(_) => size_of::<PodRow>(),
             Self::Node(row) => size_of::<NodeRow>() + row.taints.len() * size_of::<Taint>(),
+            Self::Volume(_) => size_of::<VolumeRow>(),
+            Self::Claim(_) => size_of::<ClaimRow>(),
             Self::Plain => 0,
         }
     }
@@ -124,7 +135,7 @@ impl Row {
     pub fn pod(&self) -> Option<&PodRow> {
         match self {
             Self::Pod(row) => Some(row),
-            Self::Node(_) | Self::Plain => None,
+            _ => None,
         }
     }
 
@@ -133,7 +144,25 @@ impl Row {
     pub fn node(&self) -> Option<&NodeRow> {
         match self {
             Self::Node(row) => Some(row),
-            Self::Pod(_) | Self::Plain => None,
+            _ => None,
+        }
+    }
+
+    /// The persistent volume's row.
+    #[must_use]
+    pub fn volume(&self) -> Option<&VolumeRow> {
+        match self {
+            Self::Volume(row) => Some(row),
+            _ => None,
+        }
+    }
+
+    /// The claim's row.
+    #[must_use]
+    pub fn claim(&self) -> Option<&ClaimRow> {
+        match self {
+            Self::Claim(row) => Some(row),
+            _ => None,
         }
     }
 }
@@ -184,7 +213,7 @@ impl PodRow {
         self.scheduler.as_deref().unwrap_or(SCHEDULER_NAME)
     }
 
-    /// Config maps and secrets from which its variables and files are read, each once.
+    /// Config maps and secrets from which its variables and files are read, and claims of its volumes; each once.
     #[must_use]
     pub fn references(&self) -> &[Key] {
         self.references.as_deref().unwrap_or_default()
@@ -232,7 +261,7 @@ impl NodeRow {
     }
 }
 
-/// Config maps and secrets that a pod's variables and volumes name.
+/// Config maps, secrets and claims that a pod's variables and volumes name.
 fn references(pod: &Value) -> Option<Arc<[Key]>> {
     fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
         value[field].as_array().into_iter().flatten()
@@ -258,6 +287,7 @@ fn references(pod: &Value) -> Option<Arc<[Key]>> {
     for volume in list(spec, "volumes") {
         note(Kind::CONFIG_MAP, &volume["configMap"]["name"]);
         note(Kind::SECRET, &volume["secret"]["secretName"]);
+        note(Kind::PERSISTENT_VOLUME_CLAIM, &volume["persistentVolumeClaim"]["claimName"]);
         for source in list(&volume["projected"], "sources") {
             note(Kind::CONFIG_MAP, &source["configMap"]["name"]);
             note(Kind::SECRET, &source["secret"]["name"]);

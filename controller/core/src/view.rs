@@ -20,7 +20,7 @@ pub struct View {
     by_uid: BTreeMap<Uid, Key>,
     pods_by_node: BTreeMap<Arc<str>, BTreeSet<Key>>,
     orphans: BTreeSet<Key>,
-    /// Pods by the config maps and secrets that they name, whether or not these are there.
+    /// Pods by the config maps, secrets and claims that they name, whether or not these are there.
     referrers: BTreeMap<Key, BTreeSet<Key>>,
     templates: Templates,
 }
@@ -101,7 +101,7 @@ impl View {
             .filter_map(|key| self.objects.get(key))
     }
 
-    /// All pods whose variables or files are read from this config map or secret.
+    /// All pods whose variables or files are read from this config map or secret, or that have a volume of this claim.
     pub fn referrers(&self, key: &Key) -> impl Iterator<Item = &Arc<Object>> {
         self.referrers.get(key).into_iter().flatten().filter_map(|key| self.objects.get(key))
     }

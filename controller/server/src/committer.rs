@@ -15,11 +15,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use coracle_controller_core::controller::{Controller, Identity, Ticket};
 use coracle_controller_core::history::History;
 use coracle_controller_core::request::{Answer, Request};
+use coracle_controller_core::schedule::Detail;
+use coracle_controller_core::schedule::config::Configuration;
 use coracle_controller_core::{ApiError, Change, Effect, Input, Kind, Now, View};
 use coracle_model::Millis;
 use coracle_wire::down::Down;
 use coracle_wire::up::Up;
 use parking_lot::RwLock;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -33,6 +36,9 @@ const REQUESTS: usize = 4096;
 /// Words of agents that may wait; beyond this one is dropped (it is said again, some seconds later). A fleet that is told
 /// something answers all at once, and requests do not wait behind it.
 const WORDS: usize = 32_768;
+/// Questions that may wait; beyond this one is answered 429. One is answered after each batch, so that nobody who only
+/// asks holds up those who do something.
+const QUESTIONS: usize = 16;
 /// Inputs of each kind that one batch takes: bounds the latency of the first of them.
 const BATCH: usize = 1024;
 /// Messages for the link that may wait.
@@ -74,11 +80,20 @@ type Wish = (Box<Request>, oneshot::Sender<Result<Answer, ApiError>>);
 /// A node's name, and what its agent said.
 type Word = (String, Box<Up>);
 
+/// A question that the core answers without moving: where a pod goes, and why; and who asks.
+struct Question {
+    namespace: String,
+    pod: String,
+    detail: Detail,
+    answer: oneshot::Sender<Result<Value, ApiError>>,
+}
+
 /// What the next turn takes.
 #[derive(Default)]
 struct Batch {
     requests: Vec<Wish>,
     words: Vec<Word>,
+    question: Option<Question>,
 }
 
 /// Messages for the link, each with its node's name.
@@ -90,6 +105,7 @@ pub struct Cluster {
     shared: Arc<Shared>,
     requests: mpsc::Sender<Wish>,
     words: mpsc::Sender<Word>,
+    questions: mpsc::Sender<Question>,
 }
 
 impl Cluster {
@@ -107,6 +123,22 @@ impl Cluster {
         self.requests.try_send((Box::new(request), answer)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 ApiError::too_many_requests("too many requests wait to be committed, please try again later", 1)
+            }
+            mpsc::error::TrySendError::Closed(_) => ApiError::unavailable("the controller is stopping"),
+        })?;
+        answered.await.map_err(|_| ApiError::unavailable("the controller is stopping"))?
+    }
+
+    /// Where a pod goes now, and why, as a `PodPlacement`: of what is durable, at the revision that is shown.
+    ///
+    /// # Errors
+    /// 404 for a pod that is not there, 429 when too many ask, 503 when the controller is stopping.
+    pub async fn placement(&self, namespace: &str, pod: &str, detail: Detail) -> Result<Value, ApiError> {
+        let (answer, answered) = oneshot::channel();
+        let question = Question { namespace: namespace.to_owned(), pod: pod.to_owned(), detail, answer };
+        self.questions.try_send(question).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                ApiError::too_many_requests("too many questions wait to be answered, please try again later", 1)
             }
             mpsc::error::TrySendError::Closed(_) => ApiError::unavailable("the controller is stopping"),
         })?;
@@ -194,10 +226,13 @@ impl Watch {
 pub struct Committer {
     controller: Controller,
     identity: Identity,
+    /// How pods are placed; for a controller that begins anew too.
+    scheduler: Configuration,
     store: Box<dyn Store>,
     shared: Arc<Shared>,
     requests: mpsc::Receiver<Wish>,
     words: mpsc::Receiver<Word>,
+    questions: mpsc::Receiver<Question>,
     downs: mpsc::Sender<(String, Down)>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Result<Answer, ApiError>>>,
     clock: Clock,
@@ -228,7 +263,11 @@ impl Committer {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn load(mut store: Box<dyn Store>, identity: Identity) -> Result<(Self, Cluster, Downs), CommitterError> {
+    pub fn load(
+        mut store: Box<dyn Store>,
+        identity: Identity,
+        scheduler: Configuration,
+    ) -> Result<(Self, Cluster, Downs), CommitterError> {
         let snapshot = store.load().map_err(CommitterError::Load)?;
         let mut history = History::new(snapshot.log_floor);
         for change in snapshot.log {
@@ -236,7 +275,7 @@ impl Committer {
         }
         let view = View::new(snapshot.revision, snapshot.objects);
         let clock = Clock { start: Instant::now() };
-        let controller = Controller::new(view.clone(), identity, clock.now());
+        let controller = Controller::configured(view.clone(), identity, &scheduler, clock.now());
         let (revision, _) = watch::channel(view.revision());
         let shared = Arc::new(Shared {
             view: RwLock::new(view),
@@ -248,10 +287,17 @@ impl Committer {
         });
         let (request_sender, requests) = mpsc::channel(REQUESTS);
         let (word_sender, words) = mpsc::channel(WORDS);
+        let (question_sender, questions) = mpsc::channel(QUESTIONS);
         let (downs, receiver) = mpsc::channel(DOWNS);
-        let cluster = Cluster { shared: Arc::clone(&shared), requests: request_sender, words: word_sender };
+        let cluster = Cluster {
+            shared: Arc::clone(&shared),
+            requests: request_sender,
+            words: word_sender,
+            questions: question_sender,
+        };
         let waiting = BTreeMap::new();
-        let committer = Self { controller, identity, store, shared, requests, words, downs, waiting, clock };
+        let committer =
+            Self { controller, identity, scheduler, store, shared, requests, words, questions, downs, waiting, clock };
         Ok((committer, cluster, receiver))
     }
 
@@ -263,6 +309,7 @@ impl Committer {
         let mut batch = Batch::default();
         loop {
             self.turn(&mut batch).await?;
+            self.answer(batch.question.take());
             let now = self.clock.now();
             let longest = now.mono + if matches!(*self.shared.room.read(), Room::Full(_)) { FULL_MS } else { IDLE_MS };
             let wake_at = self.controller.wake_at().map_or(longest, |at| at.min(longest));
@@ -270,10 +317,21 @@ impl Committer {
             tokio::select! {
                 received = self.requests.recv_many(&mut batch.requests, BATCH) => if received == 0 { return Ok(()) },
                 received = self.words.recv_many(&mut batch.words, BATCH) => if received == 0 { return Ok(()) },
+                asked = self.questions.recv() => batch.question = asked,
                 () = tokio::time::sleep_until(idle) => {}
                 _ = stop.wait_for(|stopping| *stopping) => return Ok(()),
             }
         }
+    }
+
+    /// Answers a question on what has just been committed.
+    fn answer(&mut self, question: Option<Question>) {
+        let question = question.or_else(|| self.questions.try_recv().ok());
+        let Some(Question { namespace, pod, detail, answer }) = question.filter(|asked| !asked.answer.is_closed())
+        else {
+            return;
+        };
+        let _: Result<(), _> = answer.send(self.controller.placement(&namespace, &pod, &detail));
     }
 
     /// One batch: inputs, settle, commit, release.
@@ -355,7 +413,7 @@ impl Committer {
         // Names that were thrown away with the batch are not drawn again.
         self.identity.entropy = self.identity.entropy.wrapping_add(1);
         let view = self.shared.view.read().clone();
-        self.controller = Controller::new(view, self.identity, now);
+        self.controller = Controller::configured(view, self.identity, &self.scheduler, now);
         self.set_room(now, Room::Full(what));
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use coracle_controller_core::controller::Identity;
+use coracle_controller_core::schedule::config::Configuration;
 use coracle_link::BrokerUrl;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub broker: Broker,
     /// How images are kept, compiled and pulled.
     pub images: images::Options,
+    /// How pods are placed.
+    pub scheduler: Configuration,
 }
 
 /// Why a controller did not start, or did not go on. Texts fit after "failed to start the controller: ".
@@ -151,7 +154,7 @@ pub async fn start(settings: Settings) -> Result<Running, ServerError> {
         artifact_key: keys.artifact().verifying_key().to_bytes(),
         entropy: entropy(),
     };
-    let (committer, cluster, downs) = Committer::load(Box::new(store), identity)?;
+    let (committer, cluster, downs) = Committer::load(Box::new(store), identity, settings.scheduler)?;
     let listener = TcpListener::bind(settings.api_listen)
         .await
         .map_err(|source| ServerError::Listen { address: settings.api_listen, source })?;

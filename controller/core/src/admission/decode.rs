@@ -133,6 +133,17 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<Vec<Path>, Misfit> {
     }
 }
 
+/// What of a part of an object does not fit its type, or is not known to it: paths and words.
+pub(super) fn misfits<T: DeserializeOwned>(value: &Value) -> Vec<(String, String)> {
+    match read::<T>(value) {
+        Ok(unknown) => unknown.iter().map(|path| (show(path), "unknown field".to_owned())).collect(),
+        Err(misfit) => {
+            let found = find(value, &misfit.path).map_or("nothing", type_name);
+            vec![(show(&misfit.path), format!("found {found}: {}", misfit.message))]
+        }
+    }
+}
+
 fn ignored(path: &serde_ignored::Path<'_>) -> Path {
     use serde_ignored::Path as Ignored;
     let (parent, step) = match path {

@@ -19,8 +19,8 @@ mod metadata;
 mod pod_defaults;
 
 mod container;
-mod label_keys;
 mod downward;
+mod label_keys;
 mod label_selector;
 mod not_in_this_build;
 mod pod_affinity;
@@ -30,6 +30,8 @@ mod scheduling;
 mod spread;
 mod volumes;
 mod workload;
+
+mod part;
 
 mod config_map;
 mod daemon_set;
@@ -62,6 +64,7 @@ use crate::view::View;
 use at::Causes;
 use syntax::Rule;
 
+pub(crate) use part::{check_node_affinity, check_spread};
 pub use priority_class::SYSTEM_CLASSES;
 
 /// What there is to know of one kind.
@@ -177,7 +180,7 @@ pub fn status(_view: &View, kind: Kind, old: &Value, new: &Value) -> Result<(), 
 pub fn warnings(kind: Kind, value: &Value) -> Vec<String> {
     match kind {
         Kind::SERVICE => service::warnings(value),
-        Kind::PERSISTENT_VOLUME_CLAIM => volume_claim::warnings(value),
+        Kind::POD => volumes::warnings(&value["spec"]),
         _ => Vec::new(),
     }
 }

@@ -15,7 +15,8 @@ pub(super) fn validate(spec: &Value, at: &At<'_>, causes: &mut Causes) {
     spread::validate(spec, at, causes);
 }
 
-fn node_affinity(affinity: &Value, at: &At<'_>, causes: &mut Causes) {
+/// A `NodeAffinity`.
+pub(super) fn node_affinity(affinity: &Value, at: &At<'_>, causes: &mut Causes) {
     let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
     if !required.is_null() {
         node_selector(required, &at.field("requiredDuringSchedulingIgnoredDuringExecution"), causes);

@@ -7,8 +7,12 @@ use super::{label_keys, label_selector, pod_affinity};
 
 /// Checks the constraints of a pod's spec.
 pub(super) fn validate(spec: &Value, at: &At<'_>, causes: &mut Causes) {
-    let at = at.field("topologySpreadConstraints");
     let list = spec["topologySpreadConstraints"].as_array().map_or(&[][..], Vec::as_slice);
+    constraints(list, &at.field("topologySpreadConstraints"), causes);
+}
+
+/// Checks a list of constraints.
+pub(super) fn constraints(list: &[Value], at: &At<'_>, causes: &mut Causes) {
     for (index, constraint) in list.iter().enumerate() {
         let at = at.item(index);
         if constraint["maxSkew"].as_i64().unwrap_or_default() <= 0 {

@@ -1,4 +1,4 @@
-//! v1 `PersistentVolumeClaim` (VOL-02). Nothing binds claims in this build yet, which a warning says.
+//! v1 `PersistentVolumeClaim` (VOL-02).
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::{Rules, label_selector, nothing_to_keep, quantities, syntax};
 use crate::error::ApiError;
 use crate::kind::Kind;
 use crate::view::View;
+use crate::volumes::BETA_CLASS;
 
 /// The rules for claims.
 pub(super) const RULES: Rules = Rules {
@@ -24,8 +25,6 @@ pub(super) const RULES: Rules = Rules {
 
 /// The annotation of the class of claims that name none.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
-/// Where the class of a claim stood before it had a field.
-const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 fn defaults(claim: &mut Value) {
     default(claim, "spec", || json!({}));
@@ -51,11 +50,6 @@ pub(super) fn choose_class(view: &View, claim: &mut Value) {
     if let Some(class) = newest {
         claim["spec"]["storageClassName"] = json!(class.name());
     }
-}
-
-/// What a claim does not do yet.
-pub(super) fn warnings(_claim: &Value) -> Vec<String> {
-    vec!["claims are not bound to volumes in this build: the object is stored and stays Pending".to_owned()]
 }
 
 fn validate(claim: &Value, causes: &mut Causes) {

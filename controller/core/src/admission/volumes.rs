@@ -12,7 +12,7 @@ use super::{downward, quantities, syntax};
 const DEFAULT_MODE: i64 = 0o644;
 
 /// The kinds that Kubernetes has and this build has not, in its order.
-const REFUSED: [&str; 25] = [
+const REFUSED: [&str; 24] = [
     "hostPath",
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -20,7 +20,6 @@ const REFUSED: [&str; 25] = [
     "nfs",
     "iscsi",
     "glusterfs",
-    "persistentVolumeClaim",
     "rbd",
     "flexVolume",
     "cinder",
@@ -40,8 +39,9 @@ const REFUSED: [&str; 25] = [
     "image",
 ];
 
-/// The kinds that are laid out, in the order in which a second one is refused.
-const KINDS: [&str; 5] = ["emptyDir", "secret", "downwardAPI", "configMap", "projected"];
+/// The kinds that are there, in the order in which a second one is refused. A claim is bound and decides on the pod's node;
+/// no node mounts its volume yet, which [`warnings`] tell.
+const KINDS: [&str; 6] = ["emptyDir", "secret", "persistentVolumeClaim", "downwardAPI", "configMap", "projected"];
 
 /// What a projected volume can hold in Kubernetes and not here.
 const REFUSED_SOURCES: [(&str, &str); 3] = [
@@ -81,6 +81,18 @@ pub(super) fn downward_default(holder: &mut Value) {
     if let Some(reference) = holder.get_mut("resourceFieldRef") {
         default(reference, "divisor", || json!("0"));
     }
+}
+
+/// What a pod's volumes do not do yet.
+pub(super) fn warnings(spec: &Value) -> Vec<String> {
+    let claims = items(&spec["volumes"]).filter(|(_, volume)| !volume["persistentVolumeClaim"].is_null());
+    let words = |index: usize| {
+        format!(
+            "spec.volumes[{index}].persistentVolumeClaim: no node mounts persistent volumes in this build: the pod is \
+                 placed by its claims, and its containers wait"
+        )
+    };
+    claims.map(|(index, _)| words(index)).collect()
 }
 
 /// Checks `spec.volumes` and every container's `volumeMounts`.
@@ -125,6 +137,11 @@ fn source(volume: &Value, at: &At<'_>, causes: &mut Causes) {
     let (source, at) = (&volume[*kind], at.field(kind));
     match *kind {
         "emptyDir" => empty_dir(source, &at, causes),
+        "persistentVolumeClaim" => {
+            if text(source, "claimName").is_empty() {
+                causes.push(at.field("claimName").required(""));
+            }
+        }
         "secret" => keys("secretName", source, &at, causes),
         "configMap" => keys("name", source, &at, causes),
         "downwardAPI" => {

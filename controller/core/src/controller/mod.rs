@@ -9,10 +9,12 @@
 //! release its effects. [`Controller::wake_at`] says when to settle at the latest.
 
 mod evict;
+mod placement;
 mod requests;
 #[cfg(test)]
 mod tests;
 mod wakes;
+pub mod what_if;
 
 use coracle_model::{ClusterId, Millis};
 use coracle_wire::down::Down;
@@ -30,6 +32,7 @@ use crate::plan::{Plan, Write};
 use crate::reconcile;
 use crate::request::{Answer, Request, Verb};
 use crate::schedule::Scheduler;
+use crate::schedule::config::Configuration;
 use crate::store::{self, Action, Change, Room};
 use crate::view::View;
 use crate::write::{Writer, Written};
@@ -122,16 +125,22 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller on top of what the store holds. It looks at everything once.
+    /// A controller on top of what the store holds, with Kubernetes' default scheduler. It looks at everything once.
     #[must_use]
     pub fn new(view: View, identity: Identity, now: Now) -> Self {
+        Self::configured(view, identity, &Configuration::default(), now)
+    }
+
+    /// As [`Self::new`], with a scheduler as the operator wants it.
+    #[must_use]
+    pub fn configured(view: View, identity: Identity, scheduler: &Configuration, now: Now) -> Self {
         let mut names = Names::new(identity.entropy);
         let seed = names.next();
         let mut controller = Self {
             view,
             names,
             nodes: Nodes::new(identity.cluster, identity.artifact_key, now.mono),
-            scheduler: Scheduler::new(seed),
+            scheduler: Scheduler::configured(seed, scheduler),
             wakes: Wakes::default(),
             changes: Vec::new(),
             observed: 0,

@@ -1,5 +1,8 @@
 //! The crank as a whole: a store without room, and a controller that was not running for a while.
 
+mod scheduler;
+mod volumes;
+
 use coracle_model::{
     BootId, ClusterId, InstanceId, Millis, NodeFacts, Phase, PodStatus, ResourceAmounts, SessionNumber,
 };

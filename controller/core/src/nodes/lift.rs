@@ -47,7 +47,7 @@ fn ready_note(node: &Arc<Object>, name: &str) -> Note {
         warning: false,
         reason: "NodeReady".to_owned(),
         message: format!("Node {name} status is now: NodeReady"),
-        component: "kubelet",
+        component: "kubelet".into(),
         host: name.to_owned(),
     }
 }
@@ -95,7 +95,7 @@ fn node_status(node: &Value, now: Now, name: &str, facts: &NodeFacts) -> Value {
     if !ready {
         set_condition(&mut with_condition, ready_condition(now));
     }
-    json!({
+    let mut status = json!({
         "capacity": amounts(&facts.capacity),
         "allocatable": amounts(&facts.allocatable),
         "conditions": with_condition["status"]["conditions"].take(),
@@ -106,7 +106,13 @@ fn node_status(node: &Value, now: Now, name: &str, facts: &NodeFacts) -> Value {
             "containerRuntimeVersion": format!("wasmtime://{}", facts.engine),
             "kubeletVersion": facts.agent_version, "kubeProxyVersion": "",
         },
-    })
+    });
+    // An agent says nothing of images, so what somebody else has said of them stays.
+    let images = &node["status"]["images"];
+    if !images.is_null() {
+        status["images"] = images.clone();
+    }
+    status
 }
 
 fn cpu_text(millis: u64) -> String {

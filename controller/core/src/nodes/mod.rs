@@ -119,7 +119,7 @@ impl Nodes {
                 }
             }
             // Its files change with it, and the variables of its containers' next runs.
-            Kind::CONFIG_MAP | Kind::SECRET => {
+            Kind::CONFIG_MAP | Kind::SECRET | Kind::PERSISTENT_VOLUME_CLAIM => {
                 for pod in view.referrers(&change.object.key) {
                     if let Some(node) = pod.row.pod().and_then(|row| row.node.as_ref()) {
                         self.dirty.entry(node.to_string()).or_default().insert(pod.uid);
@@ -299,7 +299,7 @@ impl Nodes {
                 warning: event.warning,
                 reason: event.reason,
                 message: event.message,
-                component: "kubelet",
+                component: "kubelet".into(),
                 host: node.to_owned(),
             });
         }

@@ -55,7 +55,7 @@ pub(super) fn of(group: &str, version: &str) -> Map<String, Value> {
         for subresource in info.subresources {
             let verbs: &[&str] = match subresource {
                 Subresource::Status | Subresource::Scale => &["get", "put", "patch"],
-                Subresource::Log => &["get"],
+                Subresource::Log | Subresource::Placement => &["get"],
                 Subresource::Binding | Subresource::Eviction => &["post"],
                 Subresource::Finalize => &["put"],
                 Subresource::Proxy => &["connect"],

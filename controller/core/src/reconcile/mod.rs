@@ -42,6 +42,7 @@ mod node_lifecycle;
 mod pod_gc;
 mod priority_classes;
 mod replicaset;
+mod volume_binding;
 
 #[cfg(test)]
 mod fixtures;
@@ -93,6 +94,7 @@ pub static TABLE: &[Row] = &[
     Row { name: "daemonset", plan: daemonset::plan, woken_by: daemonset::woken_by },
     Row { name: "deployment", plan: deployment::plan, woken_by: deployment::woken_by },
     Row { name: "disruption", plan: disruption::plan, woken_by: disruption::woken_by },
+    Row { name: "volume-binding", plan: volume_binding::plan, woken_by: volume_binding::woken_by },
 ];
 
 /// What a controller writes at its start: what every cluster has, as far as it is missing.
@@ -170,7 +172,7 @@ fn note(about: &Object, component: &'static str, warning: bool, reason: &str, me
         warning,
         reason: reason.to_owned(),
         message,
-        component,
+        component: component.into(),
         host: String::new(),
     }
 }

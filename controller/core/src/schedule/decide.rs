@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use super::census::ClassId;
 use super::evaluation::{Evaluation, lot, refusals};
-use super::filters::{DomainRule, POD_FILTERS, Refusal};
+use super::filters::{DomainRule, Refusal};
 use super::hints::Hints;
 use super::nodes::NodeId;
 use super::overlay::Cluster;
 use super::rules::Asked;
-use super::scores::{POD_SCORES, PodScore, SCORES};
+use super::scores::PodScore;
 use super::symbols::Symbols;
+use super::tournament::Search;
 
 /// Everything that a decision has found out; kept between decisions so that its room is used again.
 #[derive(Clone, Debug, Default)]
@@ -37,10 +38,19 @@ impl Decision {
         let rules = rules(cluster, asked, class);
         let says = |score: &PodScore, points: &mut Vec<i64>| (score.points)(cluster, &[], asked, class, points);
         let is_free = rules.is_empty() && !cluster.nominations.refuse(class, evaluation.priority(), cluster);
-        if is_free && !POD_SCORES.iter().any(|score| says(score, &mut self.points)) {
-            self.best = evaluation.best();
-        } else {
-            self.look_at_all(cluster, evaluation, asked, class, &rules);
+        let is_scored = asked.rulebook.pod_scores.iter().any(|(score, _)| says(score, &mut self.points));
+        let found = match (is_scored, is_free) {
+            (false, true) => evaluation.best().map_or(Search::Nobody, |node| Search::Found(node.index())),
+            (false, false) => {
+                evaluation.best_where(|node| refusal(cluster, evaluation, asked, class, &rules, node).is_none())
+            }
+            (true, _) => Search::GaveUp,
+        };
+        match found {
+            Search::Found(row) => self.best = Some(NodeId::of(u32::try_from(row).unwrap_or(u32::MAX))),
+            // Who was refused is counted; of those that the node alone refuses, below.
+            Search::Nobody if is_free => self.best = None,
+            Search::Nobody | Search::GaveUp => self.look_at_all(cluster, evaluation, asked, class, &rules),
         }
         if self.best.is_some() {
             return;
@@ -96,22 +106,31 @@ impl Decision {
         rules: &[DomainRule<'_>],
     ) {
         self.left.clear();
-        for node in evaluation.fitting() {
-            match refusal(cluster, evaluation, asked, class, rules, node) {
-                None => self.left.push(node),
-                Some(refusal) => {
-                    *self.causes.entry(refusal).or_default() += 1;
+        // Few reasons, and many nodes.
+        let mut refused: Vec<(Refusal, usize)> = Vec::new();
+        if rules.is_empty() && cluster.nominations.is_empty() {
+            self.left.extend(evaluation.fitting());
+        } else {
+            for node in evaluation.fitting() {
+                let Some(refusal) = refusal(cluster, evaluation, asked, class, rules, node) else {
+                    self.left.push(node);
+                    continue;
+                };
+                match refused.iter_mut().find(|(known, _)| *known == refusal) {
+                    Some((_, nodes)) => *nodes += 1,
+                    None => refused.push((refusal, 1)),
                 }
             }
         }
-        for refusal in self.causes.keys() {
+        for (refusal, nodes) in refused {
             self.helped_by = self.helped_by.and(refusal.helped_by());
+            self.causes.insert(refusal, nodes);
         }
         evaluation.points(&self.left, &mut self.totals);
-        for score in POD_SCORES {
+        for (score, weight) in &asked.rulebook.pod_scores {
             if (score.points)(cluster, &self.left, asked, class, &mut self.points) {
                 for (total, points) in self.totals.iter_mut().zip(&self.points) {
-                    *total += score.weight * points;
+                    *total += weight * points;
                 }
             }
         }
@@ -124,6 +143,9 @@ impl Decision {
         let nodes = cluster.nodes.len();
         if nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
+        }
+        if let Some(refusal) = self.causes.keys().find(|refusal| refusal.is_about_pod()) {
+            return format!("0/{nodes} nodes are available: {}.", refusal.reason(cluster.symbols));
         }
         format!("0/{nodes} nodes are available: {}.", counted(&self.causes, cluster.symbols))
     }
@@ -142,7 +164,7 @@ pub(super) fn counted(causes: &BTreeMap<Refusal, usize>, symbols: &Symbols) -> S
 
 fn rules<'a>(cluster: Cluster<'a>, asked: &Asked, class: ClassId) -> Vec<DomainRule<'a>> {
     let mut rules = Vec::new();
-    for filter in POD_FILTERS {
+    for filter in &asked.rulebook.pod_filters {
         (filter.rules)(cluster, asked, class, &mut rules);
     }
     rules
@@ -158,9 +180,12 @@ fn refusal(
     node: NodeId,
 ) -> Option<Refusal> {
     rules.iter().find_map(|rule| rule.refusal(node)).or_else(|| {
+        if cluster.nominations.is_empty() {
+            return None;
+        }
         let overlay = cluster.nominations.held_against(node, evaluation.priority())?;
         let cluster = Cluster { overlay: Some(&overlay), ..cluster };
-        POD_FILTERS.iter().find_map(|filter| (filter.check)(cluster, node, asked, class))
+        asked.rulebook.pod_filters.iter().find_map(|filter| (filter.check)(cluster, node, asked, class))
     })
 }
 
@@ -169,7 +194,7 @@ pub(super) fn check(cluster: Cluster<'_>, asked: &Asked, class: ClassId, node: N
     if let Some(refusal) = refusals(cluster, asked, node).first() {
         return Err(*refusal);
     }
-    match POD_FILTERS.iter().find_map(|filter| (filter.check)(cluster, node, asked, class)) {
+    match asked.rulebook.pod_filters.iter().find_map(|filter| (filter.check)(cluster, node, asked, class)) {
         None => Ok(()),
         Some(refusal) => Err(refusal),
     }
@@ -209,23 +234,19 @@ pub(super) fn explain(cluster: Cluster<'_>, evaluation: &Evaluation, asked: &Ask
 /// Every score with its weight and its normalised points, one a node that is left.
 fn columns(cluster: Cluster<'_>, asked: &Asked, class: ClassId, left: &[NodeId]) -> Vec<(&'static str, i64, Vec<i64>)> {
     let mut columns = Vec::new();
-    for score in SCORES {
+    for (score, weight) in &asked.rulebook.scores {
         let applies = (score.applies)(&asked.question);
         let points = |node: &NodeId| if applies { (score.points)(cluster, *node, &asked.question) } else { 0 };
         let raw: Vec<i64> = left.iter().map(points).collect();
         let most = raw.iter().copied().max().unwrap_or_default();
-        columns.push((
-            score.name,
-            score.weight,
-            raw.iter().map(|points| score.normalise.apply(*points, most)).collect(),
-        ));
+        columns.push((score.name, *weight, raw.iter().map(|points| score.normalise.apply(*points, most)).collect()));
     }
-    for score in POD_SCORES {
+    for (score, weight) in &asked.rulebook.pod_scores {
         let mut points = Vec::new();
         if !(score.points)(cluster, left, asked, class, &mut points) {
             points = vec![0; left.len()];
         }
-        columns.push((score.name, score.weight, points));
+        columns.push((score.name, *weight, points));
     }
     columns
 }

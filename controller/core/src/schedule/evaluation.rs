@@ -5,18 +5,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::filters::{FILTERS, Refusal};
+use super::filters::Refusal;
 use super::hints::Hints;
 use super::nodes::NodeId;
 use super::overlay::Cluster;
 use super::rules::Asked;
-use super::scores::{Normalise, SCORES};
-use super::tournament::Tournament;
+use super::scores::{Normalise, Score};
+use super::tournament::{Search, Tournament};
 
 /// Rows of all evaluations together; the least recently used go when there are more.
 const MAX_ROWS: usize = 2_000_000;
 /// Evaluations, whatever their size.
 const MAX_EVALUATIONS: usize = 256;
+
+/// Nodes that are asked one by one, the best first, before all are looked at.
+const PATIENCE: usize = 128;
 
 /// Why a node is refused, as a number of this evaluation's own; the first means that it is not, the second that there
 /// is no node.
@@ -39,14 +42,17 @@ pub(super) struct Evaluation {
     /// Raw points of the others, by score, then by row.
     relative: Vec<Relative>,
     lots: Vec<u64>,
+    /// What decides on points for images besides what each node holds, and of which count of them that was found.
+    images: Vec<i64>,
+    images_at: (u64, usize),
     /// By points, then by lot.
     tournament: Tournament<(i64, u64)>,
 }
 
 #[derive(Clone, Debug)]
 struct Relative {
-    /// Its place in [`SCORES`].
-    score: usize,
+    score: &'static Score,
+    weight: i64,
     raw: Vec<i64>,
     /// How many nodes that fit have how many points.
     spectrum: BTreeMap<i64, usize>,
@@ -60,14 +66,14 @@ impl Relative {
     }
 
     fn weighted(&self, row: usize, most: i64) -> i64 {
-        let score = &SCORES[self.score];
-        score.weight * score.normalise.apply(self.raw[row], most)
+        self.weight * self.score.normalise.apply(self.raw[row], most)
     }
 }
 
 impl Evaluation {
     /// Brings it up to date.
     fn refresh(&mut self, cluster: Cluster<'_>, asked: &Asked, seed: u64) {
+        self.look_at_images(cluster, asked);
         let changed = self.moment.and_then(|moment| cluster.nodes.changed_since(moment));
         match changed {
             Some(changed) if self.seed == seed => {
@@ -85,14 +91,29 @@ impl Evaluation {
         self.moment = Some(cluster.nodes.moment());
     }
 
+    /// What is found of images goes for all nodes at once, so everything is found anew when that has changed.
+    fn look_at_images(&mut self, cluster: Cluster<'_>, asked: &Asked) {
+        let (images, nodes) = (cluster.nodes.images(), cluster.nodes.len());
+        if asked.question.images.is_empty() || self.images_at == (images.version(), nodes) {
+            return;
+        }
+        self.images_at = (images.version(), nodes);
+        let standing = images.standing(&asked.question.images, nodes);
+        if standing != self.images {
+            self.images = standing;
+            self.moment = None;
+        }
+    }
+
     fn start(&mut self, cluster: Cluster<'_>, asked: &Asked, seed: u64) {
         let rows = cluster.nodes.rows();
-        *self = Self { seed, priority: self.priority, ..Self::default() };
+        let (images, images_at) = (std::mem::take(&mut self.images), self.images_at);
+        *self = Self { seed, priority: self.priority, images, images_at, ..Self::default() };
         self.meanings = vec![(Vec::new(), 0), (Vec::new(), rows)];
-        for (index, score) in SCORES.iter().enumerate() {
+        for (score, weight) in asked.rulebook.scores.iter().copied() {
             if score.normalise != Normalise::AsTheyAre {
                 let spectrum = BTreeMap::new();
-                self.relative.push(Relative { score: index, raw: vec![0; rows], spectrum, most: 0 });
+                self.relative.push(Relative { score, weight, raw: vec![0; rows], spectrum, most: 0 });
             }
         }
         self.widen(rows);
@@ -172,14 +193,14 @@ impl Evaluation {
         let question = &asked.question;
         self.lots[row] = lot(self.seed, cluster.nodes.name_hash(node));
         let mut settled = 0;
-        for score in SCORES {
+        for (score, weight) in &asked.rulebook.scores {
             if score.normalise == Normalise::AsTheyAre && (score.applies)(question) {
-                settled += score.weight * (score.points)(cluster, node, question);
+                settled += weight * (score.points)(cluster, node, question);
             }
         }
         self.settled[row] = settled;
         for relative in &mut self.relative {
-            let score = &SCORES[relative.score];
+            let score = relative.score;
             let points = if (score.applies)(question) { (score.points)(cluster, node, question) } else { 0 };
             relative.raw[row] = points;
             *relative.spectrum.entry(points).or_default() += 1;
@@ -229,6 +250,16 @@ impl Evaluation {
         self.tournament.best().map(|row| NodeId::of(u32::try_from(row).unwrap_or(u32::MAX)))
     }
 
+    /// The best of those that fit and that `accept` takes, when no other node has a say in anybody's points; gives up
+    /// when it is better to look at all of them.
+    pub(super) fn best_where(&self, mut accept: impl FnMut(NodeId) -> bool) -> Search {
+        if self.relative.iter().any(|relative| relative.most() != 0) {
+            // Their shares depend on who is left.
+            return Search::GaveUp;
+        }
+        self.tournament.best_where(PATIENCE, |row| accept(NodeId::of(u32::try_from(row).unwrap_or(u32::MAX))))
+    }
+
     /// What decides between nodes with the same points.
     pub(super) fn lot(&self, node: NodeId) -> u64 {
         self.lots[node.index()]
@@ -241,8 +272,8 @@ impl Evaluation {
 
     /// Weighted points of the scores about the node alone, for each of these nodes, which fit.
     pub(super) fn points(&self, nodes: &[NodeId], totals: &mut Vec<i64>) {
-        totals.clear();
-        totals.extend(nodes.iter().map(|node| self.settled[node.index()]));
+        let mut equal = 0;
+        let mut unequal: Vec<(&Relative, i64)> = Vec::new();
         for relative in &self.relative {
             let most = if relative.most() == 0 {
                 0
@@ -251,11 +282,14 @@ impl Evaluation {
             };
             if most == 0 {
                 // Nearly always: nobody has any, so all are equal.
-                let score = &SCORES[relative.score];
-                let points = score.weight * score.normalise.apply(0, 0);
-                totals.iter_mut().for_each(|total| *total += points);
-                continue;
+                equal += relative.weight * relative.score.normalise.apply(0, 0);
+            } else {
+                unequal.push((relative, most));
             }
+        }
+        totals.clear();
+        totals.extend(nodes.iter().map(|node| self.settled[node.index()] + equal));
+        for (relative, most) in unequal {
             for (total, node) in totals.iter_mut().zip(nodes) {
                 *total += relative.weighted(node.index(), most);
             }
@@ -283,7 +317,7 @@ impl Evaluation {
 /// Why a node is refused by the filters about the node alone: what the first that refuses it says.
 pub(super) fn refusals(cluster: Cluster<'_>, asked: &Asked, node: NodeId) -> Vec<Refusal> {
     let mut reasons = Vec::new();
-    for filter in FILTERS {
+    for filter in &asked.rulebook.filters {
         (filter.check)(cluster, node, &asked.question, &mut reasons);
         if !reasons.is_empty() {
             break;

@@ -2,7 +2,7 @@
 
 /// A set of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Hints(u8);
+pub(super) struct Hints(u16);
 
 impl Hints {
     pub(super) const NONE: Self = Self(0);
@@ -20,6 +20,11 @@ impl Hints {
     pub(super) const POD_GONE: Self = Self(1 << 5);
     /// A pod was bound, or the labels of a bound one changed.
     pub(super) const POD_ADDED: Self = Self(1 << 6);
+    /// A persistent volume is free, or can be reached from other nodes than before. A claim that changes wakes the pods
+    /// that name it.
+    pub(super) const VOLUME: Self = Self(1 << 7);
+    /// A storage class leaves the choice of volumes to the scheduler, or no longer.
+    pub(super) const CLASS: Self = Self(1 << 8);
     /// Whatever a new node brings.
     pub(super) const ANY_NODE: Self = Self(0b1_1111);
 

@@ -4,11 +4,14 @@
 //! *Must never know:* how a plan is carried out; the API.
 //! *Tested:* tables for each rule, and a property against an oracle that looks at plain objects.
 //!
-//! A pod's spec is compiled into a [`Question`] once; nodes are rows of a table of integers, in which the sums of what
+//! A pod's spec is compiled into a [`Question`] once, and its profile ([`config`], [`rulebook`]) says by which rules it is
+//! answered; nodes are rows of a table of integers, in which the sums of what
 //! pods use are kept with every change. [`filters`] say where a pod cannot go, [`scores`] where it had better go,
 //! [`decide`] chooses, [`queue`] says who is next. There are no assumed pods: a binding comes back through
 //! [`Scheduler::observe`] before the next decision. Pods that ask the same share their question, which is where one
 //! evaluation for many of them can hook in.
+
+pub mod config;
 
 mod slots;
 mod symbols;
@@ -18,7 +21,9 @@ mod terms;
 
 mod question;
 
+mod amounts;
 mod hints;
+mod images;
 mod nodes;
 
 mod census;
@@ -32,6 +37,8 @@ mod scores;
 
 mod tournament;
 
+mod rulebook;
+
 mod evaluation;
 
 mod decide;
@@ -40,9 +47,18 @@ mod preempt;
 
 mod services;
 
+mod storage;
+
+mod renewal;
+
+mod compaction;
+
 mod queue;
+mod strangers;
 
 mod words;
+
+mod explain;
 
 #[cfg(test)]
 mod oracle;
@@ -53,7 +69,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coracle_model::Millis;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::clock::Now;
 use crate::kind::Kind;
@@ -65,24 +81,36 @@ use crate::store::{Action, Change};
 use crate::view::View;
 
 use census::Census;
+use config::Configuration;
 use decide::Decision;
 pub use decide::{Explanation, Points, Reason, Verdict};
 use evaluation::Evaluations;
+pub use explain::{
+    Chronicle, Detail, MAX_LIMIT, NodeCounts, NodeReason, NodeVerdict, Outlook, Placement, PlacementState, ReasonCount,
+    RulePoints, Victim,
+};
 use hints::Hints;
 use nodes::{NodeId, Nodes};
 use nominations::{Nominations, Nominee};
 use overlay::{Cluster, Seen};
-use preempt::{Budgets, Preemptions, Preemptor, Resident, Residents, Scene, Victims};
+use preempt::{Budgets, Preemption, Preemptions, Resident, Residents};
 use question::{DefaultSpread, Question, labels_of};
 use queue::{Queue, Rank};
+use rulebook::Rulebooks;
 use rules::{Asked, Questions};
 use services::Services;
+use storage::Storage;
+pub(crate) use storage::set_aside;
+use strangers::Strangers;
 use symbols::Symbols;
 
 /// Places pods on nodes.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     seed: u64,
+    configuration: Arc<Configuration>,
+    words_after_compaction: usize,
+    rulebooks: Rulebooks,
     symbols: Symbols,
     nodes: Nodes,
     census: Census,
@@ -90,15 +118,18 @@ pub struct Scheduler {
     residents: Residents,
     budgets: Budgets,
     services: Services,
+    storage: Storage,
     questions: Questions,
     evaluations: Evaluations,
     preemptions: Preemptions,
     queue: Queue,
     pods: BTreeMap<Key, Tracked>,
+    strangers: Strangers,
     decision: Decision,
-    system_spread: Vec<Value>,
     /// How many pods have been put in line.
     order: u64,
+    /// Every decision, explained; only where somebody wants to know.
+    chronicle: Option<(Detail, Chronicle)>,
 }
 
 /// A pod that waits for a node or uses one.
@@ -119,29 +150,39 @@ enum State {
 }
 
 impl Scheduler {
-    /// A scheduler that knows of nothing yet. `seed` breaks ties between nodes that are equally good.
+    /// A scheduler with Kubernetes' defaults that knows of nothing yet. `seed` breaks ties between nodes that are equally
+    /// good.
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        Self::configured(seed, &Configuration::default())
+    }
+
+    /// As [`Self::new`], with an operator's configuration.
+    #[must_use]
+    pub fn configured(seed: u64, configuration: &Configuration) -> Self {
+        let mut symbols = Symbols::new();
         Self {
             seed,
-            symbols: Symbols::new(),
+            configuration: Arc::new(configuration.clone()),
+            words_after_compaction: 0,
+            rulebooks: Rulebooks::compile(&configuration.profiles, &mut symbols),
+            symbols,
             nodes: Nodes::default(),
             census: Census::default(),
             nominations: Nominations::default(),
             residents: Residents::default(),
             budgets: Budgets::default(),
             services: Services::default(),
+            storage: Storage::default(),
             questions: Questions::default(),
             evaluations: Evaluations::default(),
             preemptions: Preemptions::default(),
-            queue: Queue::default(),
+            queue: Queue::new(configuration.initial_back_off_ms, configuration.most_back_off_ms),
+            strangers: Strangers::default(),
             pods: BTreeMap::new(),
             decision: Decision::default(),
-            system_spread: vec![
-                json!({"maxSkew": 3, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}),
-                json!({"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}),
-            ],
             order: 0,
+            chronicle: None,
         }
     }
 
@@ -161,6 +202,9 @@ impl Scheduler {
             Kind::POD_DISRUPTION_BUDGET if gone => self.budgets.unset(&object.key, &mut self.census),
             Kind::POD_DISRUPTION_BUDGET => self.budgets.set(object, &mut self.census, &mut self.symbols),
             Kind::SERVICE => self.observe_service(view, object, gone, now),
+            Kind::PERSISTENT_VOLUME | Kind::PERSISTENT_VOLUME_CLAIM | Kind::STORAGE_CLASS => {
+                self.observe_storage(view, object, gone, now);
+            }
             _ => {}
         }
     }
@@ -203,12 +247,16 @@ impl Scheduler {
         if stale || gone || row.phase.is_terminal() {
             self.forget(&pod.key, now);
         }
-        if gone || row.phase.is_terminal() {
+        let is_over = gone || row.phase.is_terminal();
+        let is_known = self.rulebooks.of(row.scheduler()).is_some();
+        let asks = !is_over && row.node.is_none() && !row.gated && !pod.is_deleting();
+        self.strangers.set(&pod.key, (asks && !is_known).then_some(pod.uid));
+        if is_over {
             return;
         }
         match &row.node {
             Some(node) => self.observe_bound(pod, row, node, now),
-            None if waits(pod, row) => self.observe_waiting(view, pod, row, now),
+            None if asks && is_known => self.observe_waiting(view, pod, row, now),
             None => self.forget(&pod.key, now),
         }
     }
@@ -221,12 +269,13 @@ impl Scheduler {
         self.leave_line(&pod.key, self.nodes.find(node), now);
         let labels = labels_of(pod, &mut self.symbols);
         let question = Question::compile(pod, &labels, &NO_DEFAULTS, &mut self.symbols).of_bound();
-        let asked = self.questions.acquire(question, &mut self.census, &self.nodes, &self.symbols);
+        let asked = self.questions.acquire(question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
         let namespace = self.symbols.intern(pod.namespace());
         let class = self.census.class(namespace, labels, &self.symbols);
         let seen = Seen { asked, class, ending: pod.is_deleting() };
         let place = self.nodes.reserve(node, &seen.asked.question);
         rules::arrive(&seen, place, &mut self.census);
+        self.storage.arrive(&seen.asked.question.claims, place);
         self.residents.set(place, resident(pod, row, seen.clone()));
         self.queue.happened(Hints::POD_ADDED, now.mono);
         let tracked = Tracked { uid: pod.uid, seen, priority: row.priority, state: State::Bound(place) };
@@ -292,13 +341,18 @@ impl Scheduler {
         self.pods.insert(pod.key.clone(), Tracked { uid: pod.uid, seen, priority: row.priority, state });
     }
 
-    /// What rules see of a pod that is not bound; to be released.
+    /// What the rules of its profile see of a pod that is not bound; to be released. One that nobody here places is seen as
+    /// by the first profile.
     fn see(&mut self, view: &View, pod: &Object) -> Seen {
         let labels = labels_of(pod, &mut self.symbols);
         let selector = self.services.default_selector(view, pod);
-        let spread = DefaultSpread { constraints: &self.system_spread, selector, is_system: true };
-        let question = Question::compile(pod, &labels, &spread, &mut self.symbols);
-        let asked = self.questions.acquire(question, &mut self.census, &self.nodes, &self.symbols);
+        let own = pod.row.pod().and_then(|row| self.rulebooks.of(row.scheduler()));
+        let rulebook = Arc::clone(own.unwrap_or_else(|| self.rulebooks.first()));
+        let (constraints, is_system) = &rulebook.default_spread;
+        let spread = DefaultSpread { constraints, selector, is_system: *is_system };
+        let question = rulebook.inscribe(Question::compile(pod, &labels, &spread, &mut self.symbols));
+        let question = question.of_now(&self.nodes, &self.storage);
+        let asked = self.questions.acquire(question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
         let namespace = self.symbols.intern(pod.namespace());
         Seen { asked, class: self.census.class(namespace, labels, &self.symbols), ending: false }
     }
@@ -350,6 +404,7 @@ impl Scheduler {
         let place = *place;
         let Some(tracked) = self.pods.remove(key) else { return };
         rules::leave(&tracked.seen, place, &mut self.census);
+        self.storage.leave(&tracked.seen.asked.question.claims, place);
         self.residents.unset(place, key);
         self.nodes.release(place, &tracked.seen.asked.question);
         self.release(tracked.seen);
@@ -357,8 +412,15 @@ impl Scheduler {
     }
 
     /// Decides on the next pod that is due: a binding, or the condition and the event that say why there is none.
-    /// `None` when no pod is due.
+    /// `None` when no pod is due. Pods that no profile is for get their event first.
     pub fn step(&mut self, view: &View, now: Now) -> Option<Plan> {
+        while let Some((key, uid)) = self.strangers.take_untold() {
+            let pod = view.get_same(&key, uid);
+            if let Some(plan) = pod.and_then(|pod| words::unknown_scheduler(view, pod, &self.rulebooks.names())) {
+                return Some(plan);
+            }
+        }
+        self.compact_if_crowded(view, now);
         loop {
             let (rank, key) = self.queue.take(now.mono)?;
             let Some(tracked) = self.pods.get(&key).cloned() else {
@@ -369,8 +431,15 @@ impl Scheduler {
                 self.forget(&key, now);
                 continue;
             };
-            if let Some(node) = self.choose(&key, &tracked) {
-                return Some(words::bind(&pod, self.nodes.name(node)));
+            let tracked = self.renewed(view, &pod, tracked);
+            let chosen = self.choose(&key, &tracked);
+            if self.chronicle.is_some() {
+                self.write_down(view, &pod, chosen);
+            }
+            if let Some(node) = chosen {
+                let mut plan = words::bind(&pod, self.nodes.name(node));
+                plan.writes.splice(0..0, self.set_aside(view, &tracked, node));
+                return Some(plan);
             }
             self.queue.failed(rank, self.decision.helped_by, now.mono);
             let message = self.decision.message(self.cluster());
@@ -412,8 +481,8 @@ impl Scheduler {
         let seen = self.see(view, pod);
         let priority = pod.row.pod().map_or(0, |row| row.priority);
         self.make_room(&seen, priority);
-        let Self { nodes, symbols, census, nominations, evaluations, seed, .. } = self;
-        let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
+        let Self { nodes, symbols, census, nominations, storage, evaluations, seed, .. } = self;
+        let cluster = Cluster { nodes, symbols, census, nominations, storage, overlay: None };
         let evaluation = evaluations.of(&seen.asked, priority, cluster, *seed);
         let explanation = decide::explain(cluster, evaluation, &seen.asked, seen.class);
         self.release(seen);
@@ -421,21 +490,22 @@ impl Scheduler {
     }
 
     const fn cluster(&self) -> Cluster<'_> {
-        let Self { nodes, symbols, census, nominations, .. } = self;
-        Cluster { nodes, symbols, census, nominations, overlay: None }
+        let Self { nodes, symbols, census, nominations, storage, .. } = self;
+        Cluster { nodes, symbols, census, nominations, storage, overlay: None }
     }
 
     fn decide(&mut self, seen: &Seen, priority: i32) {
-        if let Some(names) = seen.asked.question.only() {
-            let Self { nodes, symbols, census, nominations, decision, seed, .. } = self;
-            let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
+        let named = if seen.asked.rulebook.obeys_node_affinity { seen.asked.question.only() } else { None };
+        if let Some(names) = named {
+            let Self { nodes, symbols, census, nominations, storage, decision, seed, .. } = self;
+            let cluster = Cluster { nodes, symbols, census, nominations, storage, overlay: None };
             let rows = names.iter().filter_map(|name| nodes.find(symbols.text(*name)));
             let rows: Vec<NodeId> = rows.filter(|node| nodes.is_present(*node)).collect();
             return decision.decide_among(cluster, &rows, &seen.asked, (seen.class, priority, *seed));
         }
         self.make_room(seen, priority);
-        let Self { nodes, symbols, census, nominations, evaluations, decision, seed, .. } = self;
-        let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
+        let Self { nodes, symbols, census, nominations, storage, evaluations, decision, seed, .. } = self;
+        let cluster = Cluster { nodes, symbols, census, nominations, storage, overlay: None };
         let evaluation = evaluations.of(&seen.asked, priority, cluster, *seed);
         decision.decide(cluster, evaluation, &seen.asked, seen.class);
     }
@@ -453,53 +523,6 @@ impl Scheduler {
             self.nominations.add(node, nominee);
         }
     }
-
-    /// Looks for victims for a pod that fits nowhere.
-    fn preempt(&mut self, pod: &Object, tracked: &Tracked) -> Preemption {
-        if pod.head()["spec"]["preemptionPolicy"] == "Never" {
-            return Preemption::None("not eligible due to preemptionPolicy=Never.".to_owned());
-        }
-        let own = self.stand_aside(&pod.key);
-        let preemption = self.look_for_victims(tracked);
-        self.stand_again(own);
-        preemption
-    }
-
-    fn look_for_victims(&mut self, tracked: &Tracked) -> Preemption {
-        self.make_room(&tracked.seen, tracked.priority);
-        let Self { nodes, symbols, census, nominations, evaluations, preemptions, residents, budgets, seed, .. } = self;
-        let cluster = Cluster { nodes, symbols, census, nominations, overlay: None };
-        let evaluation = evaluations.of(&tracked.seen.asked, tracked.priority, cluster, *seed);
-        let nominated = match tracked.state {
-            State::Waiting(_, node) => node,
-            State::Bound(_) => None,
-        };
-        if let Some(node) = nominated {
-            let for_good = evaluation.refusals_of(node).iter().any(|refusal| refusal.is_for_good());
-            let going = |resident: &Arc<Resident>| resident.is_preempted && resident.priority < tracked.priority;
-            if !for_good && residents.on(node).iter().any(going) {
-                return Preemption::Waits;
-            }
-        }
-        let preemptor = Preemptor { asked: &tracked.seen.asked, class: tracked.seen.class, priority: tracked.priority };
-        let scene = Scene { cluster, evaluation, residents, budgets };
-        let Some((node, victims)) = preemptions.best(scene, preemptor) else {
-            return Preemption::None(preempt::message(scene, preemptor));
-        };
-        let lower = nominations.on(node).iter().filter(|nominee| nominee.priority < tracked.priority);
-        let losers = lower.map(|nominee| nominee.key.clone()).collect();
-        Preemption::Victims { node: Arc::clone(nodes.name(node)), victims, losers }
-    }
-}
-
-/// What preemption came to.
-enum Preemption {
-    /// Nobody can be made to go, with why.
-    None(String),
-    /// Victims are on their way out already.
-    Waits,
-    /// These go, and the room is held; these others lose theirs.
-    Victims { node: Arc<str>, victims: Victims, losers: Vec<Key> },
 }
 
 /// A pod that is bound has no use for defaults.
@@ -510,9 +533,4 @@ fn resident(pod: &Object, row: &PodRow, seen: Seen) -> Resident {
     let started_ms = row.started_ms.unwrap_or(u64::MAX);
     let is_preempted = pod.is_deleting() && words::is_preempted(&pod.status());
     Resident { key: pod.key.clone(), priority: row.priority, started_ms, is_preempted, seen }
-}
-
-/// Whether an unbound pod is one to be placed here (SCH-03).
-fn waits(pod: &Object, row: &PodRow) -> bool {
-    row.scheduler() == SCHEDULER_NAME && !row.gated && !pod.is_deleting()
 }

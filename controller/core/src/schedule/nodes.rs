@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::amounts::Amounts;
 use super::hints::Hints;
+use super::images::Images;
 use super::question::Question;
 use super::requests::read_amount;
 use super::symbols::{Effect, HostPort, Resource, Symbol, Symbols, Taint};
@@ -46,11 +48,11 @@ pub(super) struct Nodes {
     /// Pods that room is held for.
     nominees: Vec<u32>,
     ports: Vec<Vec<HostPort>>,
-    /// By resource, then by row.
-    allocatable: Vec<Vec<u64>>,
-    used: Vec<Vec<u64>>,
+    allocatable: Amounts,
+    used: Amounts,
     /// Cpu and memory as scores count them, by row.
     scored: Vec<[u64; 2]>,
+    images: Images,
     /// Rows in the order in which they changed, from the change with the number `forgotten` on.
     journal: VecDeque<NodeId>,
     forgotten: u64,
@@ -137,11 +139,16 @@ impl Nodes {
     }
 
     pub(super) fn allocatable(&self, node: NodeId, resource: Resource) -> u64 {
-        self.allocatable.get(resource.index()).map_or(0, |column| column[node.index()])
+        self.allocatable.get(node.index(), resource)
     }
 
     pub(super) fn used(&self, node: NodeId, resource: Resource) -> u64 {
-        self.used.get(resource.index()).map_or(0, |column| column[node.index()])
+        self.used.get(node.index(), resource)
+    }
+
+    /// The images that nodes hold.
+    pub(super) const fn images(&self) -> &Images {
+        &self.images
     }
 
     /// What is used of cpu or memory as scores count it.
@@ -176,19 +183,9 @@ impl Nodes {
         self.nominees.push(0);
         self.ports.push(Vec::new());
         self.scored.push([0; 2]);
-        for column in self.allocatable.iter_mut().chain(&mut self.used) {
-            column.push(0);
-        }
+        self.allocatable.grow();
+        self.used.grow();
         row
-    }
-
-    /// A column for every resource up to this one.
-    fn widen(&mut self, resource: Resource) {
-        let rows = self.names.len();
-        while self.used.len() <= resource.index() {
-            self.allocatable.push(vec![0; rows]);
-            self.used.push(vec![0; rows]);
-        }
     }
 
     /// Takes a node's object over; tells what of it could help a pod that waits.
@@ -222,9 +219,11 @@ impl Nodes {
         self.taints[index] = taints;
         self.unschedulable[index] = facts.unschedulable;
         self.max_pods[index] = facts.max_pods;
-        let allocatable = self.set_allocatable(index, &node.status()["allocatable"], symbols);
+        let status = node.status();
+        let allocatable = self.set_allocatable(index, &status["allocatable"], symbols);
         let hints = hints.when(allocatable, Hints::ALLOCATABLE);
-        if hints != Hints::NONE {
+        let images = self.images.set(row, &status["images"], symbols);
+        if images || hints != Hints::NONE {
             self.changed(row);
         }
         hints
@@ -232,19 +231,9 @@ impl Nodes {
 
     /// Whether anything of it was different before.
     fn set_allocatable(&mut self, index: usize, found: &Value, symbols: &mut Symbols) -> bool {
-        let mut amounts = BTreeMap::new();
-        for (name, quantity) in found.as_object().into_iter().flatten().filter(|(name, _)| *name != "pods") {
-            let resource = symbols.resource(name);
-            self.widen(resource);
-            amounts.insert(resource.index(), read_amount(name, quantity));
-        }
-        let mut changed = false;
-        for (resource, column) in self.allocatable.iter_mut().enumerate() {
-            let amount = amounts.get(&resource).copied().unwrap_or_default();
-            changed |= column[index] != amount;
-            column[index] = amount;
-        }
-        changed
+        let found = found.as_object().into_iter().flatten().filter(|(name, _)| *name != "pods");
+        let amounts = found.map(|(name, quantity)| (symbols.resource(name), read_amount(name, quantity))).collect();
+        self.allocatable.replace(index, &amounts)
     }
 
     /// The node's object has gone; pods that are bound to it keep its row.
@@ -260,25 +249,21 @@ impl Nodes {
         self.labels[index] = Box::default();
         self.taints[index] = Box::default();
         self.max_pods[index] = 0;
-        for column in &mut self.allocatable {
-            column[index] = 0;
-        }
+        self.allocatable.replace(index, &BTreeMap::new());
+        self.images.unset(row);
         self.changed(row);
         self.collect(row);
     }
 
     /// Counts a pod that is bound to a node.
     pub(super) fn reserve(&mut self, name: &Arc<str>, question: &Question) -> NodeId {
-        for (resource, _) in &question.requests {
-            self.widen(*resource);
-        }
         let row = self.row(name);
         let index = row.index();
         self.pods[index] += 1;
         self.ports[index].extend(&question.host_ports);
         for (resource, amount) in &question.requests {
-            let used = &mut self.used[resource.index()][index];
-            *used = used.saturating_add(*amount);
+            let used = self.used.get(index, *resource);
+            self.used.set(index, *resource, used.saturating_add(*amount));
         }
         for (sum, amount) in self.scored[index].iter_mut().zip(question.scored) {
             *sum = sum.saturating_add(amount);
@@ -297,8 +282,8 @@ impl Nodes {
             }
         }
         for (resource, amount) in &question.requests {
-            let used = &mut self.used[resource.index()][index];
-            *used = used.saturating_sub(*amount);
+            let used = self.used.get(index, *resource);
+            self.used.set(index, *resource, used.saturating_sub(*amount));
         }
         for (sum, amount) in self.scored[index].iter_mut().zip(question.scored) {
             *sum = sum.saturating_sub(amount);

@@ -15,17 +15,29 @@ pub(super) struct Nominee {
     pub(super) seen: Seen,
 }
 
+impl Nominee {
+    fn refuses_any(&self) -> bool {
+        !self.seen.asked.anti_affinity.is_empty()
+    }
+}
+
 /// By node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nominations {
     by_node: BTreeMap<NodeId, Vec<Nominee>>,
+    /// How many of them refuse to be with some other pods.
+    refusing: usize,
 }
 
 impl Nominations {
     /// Holds room on a node.
     pub(super) fn add(&mut self, node: NodeId, nominee: Nominee) {
         drop(self.remove(node, &nominee.key));
-        self.by_node.entry(node).or_default().push(nominee);
+        self.refusing += usize::from(nominee.refuses_any());
+        let nominees = self.by_node.entry(node).or_default();
+        // In the order of their names, so that the order in which they came plays no part (SCH-06).
+        let place = nominees.partition_point(|other| other.key < nominee.key);
+        nominees.insert(place, nominee);
     }
 
     /// Gives it free; who had it.
@@ -33,10 +45,16 @@ impl Nominations {
         let nominees = self.by_node.get_mut(&node)?;
         let place = nominees.iter().position(|nominee| nominee.key == *key)?;
         let nominee = nominees.remove(place);
+        self.refusing -= usize::from(nominee.refuses_any());
         if nominees.is_empty() {
             self.by_node.remove(&node);
         }
         Some(nominee)
+    }
+
+    /// Whether no room is held anywhere.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_node.is_empty()
     }
 
     /// Pods for which room is held on a node.
@@ -46,6 +64,9 @@ impl Nominations {
 
     /// Whether any pod for which room is held against this priority refuses to be with pods of a class.
     pub(super) fn refuse(&self, class: ClassId, priority: i32, cluster: Cluster<'_>) -> bool {
+        if self.refusing == 0 {
+            return false;
+        }
         let refuses = |node: NodeId, nominee: &Nominee| {
             nominee.priority >= priority && nominee.seen.asked.refuses(class, node, cluster)
         };

@@ -6,7 +6,8 @@ use super::census::{Census, ClassId, CounterId, Counting};
 use super::nodes::{NodeId, Nodes};
 use super::nominations::Nominations;
 use super::rules::Asked;
-use super::symbols::{HostPort, Resource, Symbols};
+use super::storage::Storage;
+use super::symbols::{HostPort, Resource, Symbol, Symbols};
 
 /// A pod as rules see it.
 #[derive(Clone, Debug)]
@@ -31,6 +32,7 @@ pub(super) struct Cluster<'a> {
     pub(super) symbols: &'a Symbols,
     pub(super) census: &'a Census,
     pub(super) nominations: &'a Nominations,
+    pub(super) storage: &'a Storage,
     /// How one of the nodes would be; `None` to see things as they are.
     pub(super) overlay: Option<&'a Overlay>,
 }
@@ -66,6 +68,14 @@ impl<'a> Cluster<'a> {
             || self.nodes.takers(node, port) > overlay.without.iter().filter(takes).count()
     }
 
+    /// How many other pods use a claim that is for one pod.
+    pub(super) fn users_of_exclusive(self, claim: Symbol, node: NodeId) -> i64 {
+        let users = self.storage.users_of_exclusive(claim);
+        let Some(overlay) = self.overlay_of(node).filter(|_| users > 0) else { return users };
+        let count = |pods: &[Seen]| pods.iter().filter(|pod| pod.asked.question.claims.contains(&claim)).count() as i64;
+        users + count(&overlay.with) - count(&overlay.without)
+    }
+
     /// A counter's count in a node's domain; 0 for a node without the key.
     pub(super) fn count(self, counter: CounterId, node: NodeId) -> i64 {
         let domains = self.census.domains(self.census.topology_of(counter));
@@ -87,7 +97,7 @@ impl<'a> Cluster<'a> {
             Counting::Matching => meant(),
             Counting::Spread(_) if pod.ending || !self.census.is_eligible(counter, node) => 0,
             Counting::Spread(_) => meant(),
-            Counting::Refusing | Counting::Preferring => pod.asked.held(counter),
+            Counting::Refusing | Counting::Requiring | Counting::Preferring => pod.asked.held(counter),
         }
     }
 }

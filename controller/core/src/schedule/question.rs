@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::census::{Eligibility, Matcher, Scope};
+use super::images::normalized;
+use super::nodes::Nodes;
 use super::requests;
+use super::storage::Storage;
 use super::symbols::{Effect, HostPort, Resource, Symbol, Symbols, Taint};
 use super::terms::{Labels, Selector, Term};
 use crate::object::Object;
@@ -40,6 +43,27 @@ pub(super) struct Question {
     pub(super) anti_affinity: Vec<PodTerm>,
     /// Preferred affinity to pods; the weight of anti-affinity is negative.
     pub(super) preferred_pods: Vec<(i64, PodTerm)>,
+    /// Required node affinity that the profile adds to every pod's own.
+    pub(super) enforced: Option<Vec<Term>>,
+    /// What the profile scores instead of cpu and memory alike.
+    pub(super) weighed: Option<Vec<Weighed>>,
+    /// Tells by whose rules the pod is placed.
+    pub(super) rulebook: u16,
+    /// The images of its containers, one each; none while no node says which it holds.
+    pub(super) images: Vec<Symbol>,
+    /// The claims of its volumes.
+    pub(super) claims: Vec<Symbol>,
+    /// What was known of storage when this was asked; 0 for a pod without claims.
+    pub(super) storage_version: u64,
+}
+
+/// A resource that a profile scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Weighed {
+    pub(super) resource: Resource,
+    pub(super) weight: i64,
+    /// What the pod asks for.
+    pub(super) amount: u64,
 }
 
 /// One of `spec.topologySpreadConstraints` (TSC-01).
@@ -142,17 +166,13 @@ impl Question {
         let mut question = Self {
             node_name: node_name.map(|name| symbols.intern(name)),
             tolerations: list(&spec["tolerations"]).map(|found| Toleration::compile(found, symbols)).collect(),
-            required: (!required.is_null())
-                .then(|| list(&required["nodeSelectorTerms"]).map(|term| Term::compile(term, symbols)).collect()),
-            preferred: list(&affinity["preferredDuringSchedulingIgnoredDuringExecution"])
-                .map(|found| {
-                    (found["weight"].as_i64().unwrap_or_default(), Term::compile(&found["preference"], symbols))
-                })
-                .filter(|(weight, term)| *weight != 0 && !term.is_empty())
-                .collect(),
+            required: Term::compile_required(required, symbols),
+            preferred: Term::compile_preferred(&affinity["preferredDuringSchedulingIgnoredDuringExecution"], symbols),
             host_ports: host_ports(spec),
             requests,
             scored,
+            images: images(spec, symbols),
+            claims: super::storage::claims_of(pod.namespace(), spec, symbols),
             ..Self::default()
         };
         for (key, value) in spec["nodeSelector"].as_object().into_iter().flatten() {
@@ -221,8 +241,8 @@ impl Question {
     /// What still counts of it once the pod is bound: what it uses, and what it holds for or against others. More pods
     /// share that.
     pub(super) fn of_bound(self) -> Self {
-        let Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, .. } = self;
-        Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, ..Self::default() }
+        let Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, claims, .. } = self;
+        Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, claims, ..Self::default() }
     }
 
     /// The names of the only nodes that required node affinity can match, when it says so: each pod of a DaemonSet does.
@@ -233,6 +253,24 @@ impl Question {
         names.sort_unstable();
         names.dedup();
         Some(names)
+    }
+
+    /// Leaves out what plays no part now, so that more pods share the question: images while no node says which it
+    /// holds. What is asked of storage is asked of this version of it.
+    pub(super) fn of_now(mut self, nodes: &Nodes, storage: &Storage) -> Self {
+        if nodes.images().is_empty() {
+            self.images.clear();
+        }
+        if !self.claims.is_empty() {
+            self.storage_version = storage.version();
+        }
+        self
+    }
+
+    /// Whether it would be another question if it were asked now.
+    pub(super) fn is_stale(&self, nodes: &Nodes, storage: &Storage) -> bool {
+        self.images.is_empty() != nodes.images().is_empty()
+            || (!self.claims.is_empty() && self.storage_version != storage.version())
     }
 
     /// What is asked of one resource.
@@ -253,6 +291,15 @@ impl Question {
             .filter(|toleration| toleration.effect.is_none_or(|effect| effect == Effect::PreferNoSchedule));
         soft.any(|toleration| toleration.tolerates(taint))
     }
+}
+
+/// The images of all its containers, also of those that prepare it.
+fn images(spec: &Value, symbols: &mut Symbols) -> Vec<Symbol> {
+    let containers = list(&spec["initContainers"]).chain(list(&spec["containers"]));
+    let names = containers.map(|container| normalized(container["image"].as_str().unwrap_or_default()));
+    let mut images: Vec<Symbol> = names.map(|name| symbols.intern(&name)).collect();
+    images.sort_unstable();
+    images
 }
 
 /// What its containers and sidecars take, each port once; those that only prepare it come to an end.

@@ -9,10 +9,6 @@ use coracle_model::Millis;
 use super::hints::Hints;
 use crate::object::Key;
 
-/// The first wait after a failure, in milliseconds (Kubernetes: `podInitialBackoffSeconds`, 1 s).
-const FIRST_BACK_OFF_MS: u64 = 1_000;
-/// The longest wait, in milliseconds (Kubernetes: `podMaxBackoffSeconds`, 10 s).
-const MOST_BACK_OFF_MS: u64 = 10_000;
 /// A pod is tried again after this many milliseconds even if nothing that could help it was seen (Kubernetes: 5 min).
 const FLUSH_MS: u64 = 300_000;
 
@@ -51,8 +47,12 @@ enum Place {
 }
 
 /// The queue.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Queue {
+    /// The first wait after a failure, in milliseconds.
+    first_back_off_ms: u64,
+    /// The longest wait, in milliseconds.
+    most_back_off_ms: u64,
     pods: BTreeMap<Rank, Waiting>,
     active: BTreeSet<Rank>,
     unschedulable: BTreeSet<Rank>,
@@ -61,6 +61,18 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// An empty one: the first wait after a failure, and the longest, in milliseconds.
+    pub(super) const fn new(first_back_off_ms: u64, most_back_off_ms: u64) -> Self {
+        Self {
+            first_back_off_ms,
+            most_back_off_ms,
+            pods: BTreeMap::new(),
+            active: BTreeSet::new(),
+            unschedulable: BTreeSet::new(),
+            timers: BTreeSet::new(),
+        }
+    }
+
     /// Puts a new pod in line, to be tried now.
     pub(super) fn add(&mut self, rank: Rank, key: Key) {
         self.pods.insert(rank, Waiting { key, attempts: 0, place: Place::Taken });
@@ -90,7 +102,7 @@ impl Queue {
     pub(super) fn failed(&mut self, rank: Rank, helped_by: Hints, now: Millis) {
         let Some(waiting) = self.pods.get(&rank) else { return };
         let doublings = waiting.attempts.saturating_sub(1).min(16);
-        let back_off_ms = FIRST_BACK_OFF_MS.saturating_mul(1 << doublings).min(MOST_BACK_OFF_MS);
+        let back_off_ms = self.first_back_off_ms.saturating_mul(1 << doublings).min(self.most_back_off_ms);
         self.put(rank, Place::Unschedulable { helped_by, ready: now + back_off_ms, flush: now + FLUSH_MS });
     }
 
@@ -168,7 +180,7 @@ mod tests {
     #[test]
     fn higher_priority_goes_first_then_age_then_order() {
         // PRI-03
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(1_000, 10_000);
         queue.add(Rank::new(0, 5, 0), key("young"));
         queue.add(Rank::new(0, 1, 2), key("old second"));
         queue.add(Rank::new(0, 1, 1), key("old first"));
@@ -180,7 +192,7 @@ mod tests {
     #[test]
     fn a_pod_that_fails_waits_one_second_then_twice_as_long_up_to_ten() {
         // SCH-04
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(1_000, 10_000);
         let rank = Rank::new(0, 0, 0);
         queue.add(rank, key("p"));
         let mut now = Millis(0);
@@ -203,7 +215,7 @@ mod tests {
 
     #[test]
     fn after_its_back_off_a_pod_is_tried_as_soon_as_something_could_help_it() {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(1_000, 10_000);
         let rank = Rank::new(0, 0, 0);
         queue.add(rank, key("p"));
         assert!(queue.take(Millis(0)).is_some());

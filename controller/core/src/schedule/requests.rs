@@ -13,6 +13,10 @@ const UNSTATED_CPU_MILLIS: u64 = 100;
 /// The same for memory: 200 MiB.
 const UNSTATED_MEMORY_BYTES: u64 = 200 * 1024 * 1024;
 
+/// The most of anything that is counted for one pod (2^53: 8 PiB of memory): more than any node has, and so little that
+/// the sum of all pods of a node is exact, also of those that somebody put there by hand.
+const MOST: u64 = 1 << 53;
+
 /// Amounts by resource.
 type Amounts = BTreeMap<Resource, u64>;
 
@@ -50,8 +54,10 @@ pub(super) fn effective(spec: &Value, symbols: &mut Symbols) -> Effective {
             *sum = sum.saturating_add(*more);
         }
     }
-    let scored = [Resource::CPU, Resource::MEMORY].map(|resource| scored.get(&resource).copied().unwrap_or_default());
-    Effective { requests: requests.into_iter().filter(|(_, amount)| *amount > 0).collect(), scored }
+    let scored =
+        [Resource::CPU, Resource::MEMORY].map(|resource| scored.get(&resource).copied().unwrap_or_default().min(MOST));
+    let requests = requests.into_iter().map(|(resource, amount)| (resource, amount.min(MOST)));
+    Effective { requests: requests.filter(|(_, amount)| *amount > 0).collect(), scored }
 }
 
 fn total(spec: &Value, mut of: impl FnMut(&Value) -> Amounts) -> Amounts {

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use super::census::{Census, ClassId, CounterId, Counting, Matcher, MatcherId};
 use super::nodes::{NodeId, Nodes};
 use super::overlay::{Cluster, Seen};
-use super::question::Question;
+use super::question::{PodTerm, Question};
+use super::rulebook::{Rulebook, Rulebooks};
 use super::symbols::Symbols;
-
-/// What existing pods' required affinity counts for, when scores look at it (Kubernetes: `hardPodAffinityWeight`).
-const HARD_AFFINITY_WEIGHT: i64 = 1;
 
 /// A question that is asked now, with its counters.
 #[derive(Clone, Debug)]
@@ -18,6 +16,8 @@ pub(super) struct Asked {
     /// Tells it from every other question there has ever been.
     pub(super) number: u64,
     pub(super) question: Question,
+    /// The rules by which a pod that asks this is placed.
+    pub(super) rulebook: Arc<Rulebook>,
     /// One a spread constraint.
     pub(super) spread: Vec<CounterId>,
     /// One a term of required affinity; each counts pods that all terms mean.
@@ -26,7 +26,7 @@ pub(super) struct Asked {
     pub(super) anti_affinity: Vec<CounterId>,
     /// One a preferred term.
     pub(super) preferred: Vec<CounterId>,
-    /// What a pod that asks this holds once it is bound, with its weight.
+    /// What a pod that asks this holds once it is bound, with its weight; in order.
     held: Vec<(CounterId, i64)>,
     matchers: Vec<MatcherId>,
 }
@@ -34,7 +34,8 @@ pub(super) struct Asked {
 impl Asked {
     /// What a pod that asks this holds of a counter once it is bound.
     pub(super) fn held(&self, counter: CounterId) -> i64 {
-        self.held.iter().filter(|(known, _)| *known == counter).map(|(_, weight)| *weight).sum()
+        let from = self.held.partition_point(|(known, _)| *known < counter);
+        self.held[from..].iter().take_while(|(known, _)| *known == counter).map(|(_, weight)| *weight).sum()
     }
 
     /// Whether a pod that asks this refuses to be on a node together with pods of a class.
@@ -64,6 +65,7 @@ impl Questions {
     pub(super) fn acquire(
         &mut self,
         question: Question,
+        rulebooks: &Rulebooks,
         census: &mut Census,
         nodes: &Nodes,
         symbols: &Symbols,
@@ -79,10 +81,8 @@ impl Questions {
                 maker.counter(constraint.pods.clone(), constraint.key, counting)
             })
             .collect();
-        let all_terms = Matcher(question.affinity.iter().map(|term| term.pods.clone()).collect());
-        let affinity = question.affinity.iter();
-        let affinity = affinity.map(|term| maker.counter(all_terms.clone(), term.key, Counting::Matching)).collect();
-        let one = |term: &super::question::PodTerm| Matcher(vec![term.pods.clone()]);
+        let affinity = maker.counters_of_all(&question.affinity);
+        let one = |term: &PodTerm| Matcher(vec![term.pods.clone()]);
         let anti = question.anti_affinity.iter();
         let anti_affinity = anti.map(|term| maker.counter(one(term), term.key, Counting::Matching)).collect();
         let preferred = question.preferred_pods.iter();
@@ -91,17 +91,28 @@ impl Questions {
         for term in &question.anti_affinity {
             held.push((maker.counter(one(term), term.key, Counting::Refusing), 1));
         }
-        let hard = question.affinity.iter().map(|term| (HARD_AFFINITY_WEIGHT, term));
-        let soft = question.preferred_pods.iter().map(|(weight, term)| (*weight, term));
-        for (weight, term) in hard.chain(soft) {
-            held.push((maker.counter(one(term), term.key, Counting::Preferring), weight));
+        for term in &question.affinity {
+            held.push((maker.counter(one(term), term.key, Counting::Requiring), 1));
         }
+        for (weight, term) in &question.preferred_pods {
+            held.push((maker.counter(one(term), term.key, Counting::Preferring), *weight));
+        }
+        held.sort_unstable();
         let matchers = maker.matchers;
+        let rulebook = Arc::clone(rulebooks.at(&question));
         self.numbers += 1;
         let number = self.numbers;
-        let asked =
-            Asked { number, question: question.clone(), spread, affinity, anti_affinity, preferred, held, matchers };
-        let asked = Arc::new(asked);
+        let asked = Arc::new(Asked {
+            number,
+            question: question.clone(),
+            rulebook,
+            spread,
+            affinity,
+            anti_affinity,
+            preferred,
+            held,
+            matchers,
+        });
         self.all.insert(question, Arc::clone(&asked));
         asked
     }
@@ -132,9 +143,25 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn counter(&mut self, pods: Matcher, key: super::symbols::Symbol, counting: Counting) -> CounterId {
+    fn matcher(&mut self, pods: Matcher) -> MatcherId {
         let matcher = self.census.matcher(pods, self.symbols);
         self.matchers.push(matcher);
+        matcher
+    }
+
+    /// One a term, each of pods that all of the terms mean. There may be thousands of terms, so who is meant is found once.
+    fn counters_of_all(&mut self, terms: &[PodTerm]) -> Vec<CounterId> {
+        if terms.is_empty() {
+            return Vec::new();
+        }
+        let matcher = self.matcher(Matcher(terms.iter().map(|term| term.pods.clone()).collect()));
+        let counter =
+            |term: &PodTerm| self.census.counter(matcher, term.key, Counting::Matching, self.nodes, self.symbols);
+        terms.iter().map(counter).collect()
+    }
+
+    fn counter(&mut self, pods: Matcher, key: super::symbols::Symbol, counting: Counting) -> CounterId {
+        let matcher = self.matcher(pods);
         self.census.counter(matcher, key, counting, self.nodes, self.symbols)
     }
 }

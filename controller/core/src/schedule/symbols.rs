@@ -34,9 +34,9 @@ pub(super) struct Taint {
     pub(super) effect: Effect,
 }
 
-/// A resource, as its column.
+/// A resource, as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Resource(pub(super) u16);
+pub(super) struct Resource(pub(super) u32);
 
 impl Resource {
     /// `cpu`, in thousandths of a core.
@@ -64,7 +64,7 @@ impl HostPort {
     }
 }
 
-/// The tables. Entries are never taken out: they are as many as there are different words in the cluster.
+/// The tables. Entries are never taken out: when there are many, the scheduler begins anew with those that are in use.
 #[derive(Clone, Debug)]
 pub(super) struct Symbols {
     ids: BTreeMap<Arc<str>, Symbol>,
@@ -72,6 +72,7 @@ pub(super) struct Symbols {
     /// What a text is as a whole number, for `Gt` and `Lt`.
     numbers: Vec<Option<i64>>,
     resources: Vec<Arc<str>>,
+    resource_ids: BTreeMap<Arc<str>, Resource>,
     /// Keys and taint that rules name.
     pub(super) unschedulable_taint: Taint,
     /// `kubernetes.io/hostname`
@@ -85,10 +86,13 @@ impl Symbols {
             ids: BTreeMap::new(),
             texts: Vec::new(),
             numbers: Vec::new(),
-            resources: vec!["cpu".into(), "memory".into()],
+            resources: Vec::new(),
+            resource_ids: BTreeMap::new(),
             unschedulable_taint: placeholder,
             hostname: Symbol(0),
         };
+        symbols.resource("cpu");
+        symbols.resource("memory");
         symbols.hostname = symbols.intern("kubernetes.io/hostname");
         symbols.unschedulable_taint = Taint {
             key: symbols.intern("node.kubernetes.io/unschedulable"),
@@ -110,6 +114,11 @@ impl Symbols {
         symbol
     }
 
+    /// How many texts and resources there are.
+    pub(super) const fn len(&self) -> usize {
+        self.texts.len() + self.resources.len()
+    }
+
     pub(super) fn text(&self, symbol: Symbol) -> &str {
         &self.texts[symbol.0 as usize]
     }
@@ -118,14 +127,16 @@ impl Symbols {
         self.numbers[symbol.0 as usize]
     }
 
-    /// The column of a resource; there are few, so they are found by looking.
+    /// The number of a resource.
     pub(super) fn resource(&mut self, name: &str) -> Resource {
-        let found = self.resources.iter().position(|known| &**known == name);
-        let index = found.unwrap_or_else(|| {
-            self.resources.push(name.into());
-            self.resources.len() - 1
-        });
-        Resource(u16::try_from(index).unwrap_or(u16::MAX))
+        if let Some(known) = self.resource_ids.get(name) {
+            return *known;
+        }
+        let resource = Resource(u32::try_from(self.resources.len()).unwrap_or(u32::MAX));
+        let name: Arc<str> = name.into();
+        self.resources.push(Arc::clone(&name));
+        self.resource_ids.insert(name, resource);
+        resource
     }
 
     pub(super) fn resource_name(&self, resource: Resource) -> &str {

@@ -75,6 +75,21 @@ impl Term {
         }
     }
 
+    /// A `NodeSelector`; `None` when there is none.
+    pub(super) fn compile_required(selector: &Value, symbols: &mut Symbols) -> Option<Vec<Self>> {
+        let terms = || selector["nodeSelectorTerms"].as_array().into_iter().flatten();
+        (!selector.is_null()).then(|| terms().map(|term| Self::compile(term, symbols)).collect())
+    }
+
+    /// A list of `PreferredSchedulingTerm`, without those that say nothing.
+    pub(super) fn compile_preferred(found: &Value, symbols: &mut Symbols) -> Vec<(i64, Self)> {
+        let terms = found.as_array().into_iter().flatten();
+        terms
+            .map(|found| (found["weight"].as_i64().unwrap_or_default(), Self::compile(&found["preference"], symbols)))
+            .filter(|(weight, term)| *weight != 0 && !term.is_empty())
+            .collect()
+    }
+
     /// The names of the only nodes that it can match, when it says so (`matchFields` with `In`).
     pub(super) fn only(&self) -> Option<&[Symbol]> {
         self.fields.iter().find(|field| field.within).map(|field| &field.names[..])
@@ -82,6 +97,11 @@ impl Term {
 
     pub(super) const fn is_empty(&self) -> bool {
         self.expressions.is_empty() && self.fields.is_empty()
+    }
+
+    /// Labels of which every node that matches has at least one; `None` when there are no such labels.
+    pub(super) fn anchor(&self) -> Option<Vec<(Symbol, Symbol)>> {
+        anchor(&self.expressions)
     }
 
     pub(super) fn matches(&self, node: Facts<'_>, symbols: &Symbols) -> bool {
@@ -131,11 +151,15 @@ impl Selector {
 
     /// Pairs of which everything that matches has at least one; `None` when there are no such pairs.
     pub(super) fn anchor(&self) -> Option<Vec<(Symbol, Symbol)>> {
-        self.0.as_ref()?.iter().find_map(|requirement| match &requirement.operator {
-            Operator::In(values) => Some(values.iter().map(|value| (requirement.key, *value)).collect()),
-            _ => None,
-        })
+        anchor(self.0.as_ref()?)
     }
+}
+
+fn anchor(requirements: &[Requirement]) -> Option<Vec<(Symbol, Symbol)>> {
+    requirements.iter().find_map(|requirement| match &requirement.operator {
+        Operator::In(values) => Some(values.iter().map(|value| (requirement.key, *value)).collect()),
+        _ => None,
+    })
 }
 
 fn values(requirement: &Value, symbols: &mut Symbols) -> Vec<Symbol> {

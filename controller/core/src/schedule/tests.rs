@@ -2,8 +2,12 @@
 
 mod affinity;
 mod histories;
+mod hostile;
+mod image_locality;
 mod preemption;
+mod profiles;
 mod spread;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -29,8 +33,21 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
+        Self::with(Scheduler::new(seed))
+    }
+
+    /// With a scheduler's configuration: the fields of the file.
+    fn configured(seed: u64, fields: &Value) -> Self {
+        let mut file = fields.clone();
+        file["apiVersion"] = json!("kubescheduler.config.k8s.io/v1");
+        file["kind"] = json!("KubeSchedulerConfiguration");
+        let configuration = super::config::parse(file.to_string().as_bytes()).unwrap();
+        Self::with(Scheduler::configured(seed, &configuration))
+    }
+
+    fn with(scheduler: Scheduler) -> Self {
         let now = Now { wall_ms: 1_795_232_430_000, mono: Millis(0) };
-        Self { view: View::default(), scheduler: Scheduler::new(seed), now, notes: Vec::new(), uids: 0 }
+        Self { view: View::default(), scheduler, now, notes: Vec::new(), uids: 0 }
     }
 
     /// Adds an object, or puts it in the place of the one that is there.
@@ -90,6 +107,7 @@ impl World {
                 Write::Delete { key, .. } => {
                     self.edit(&key, |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:40:30Z"));
                 }
+                Write::Update { key, value, .. } => drop(self.put(key.kind, value)),
                 other => panic!("a scheduler does not write {other:?}"),
             }
         }
@@ -328,7 +346,7 @@ fn only_pods_that_are_to_be_placed_here_are_placed() {
     world.edit(&gated, |pod| pod["spec"]["schedulingGates"] = json!([]));
     world.settle();
     assert_eq!(world.node_of(&gated).as_deref(), Some("a"));
-    assert!(world.notes.iter().all(|note| note.reason == "Scheduled"));
+    assert!(world.notes.iter().filter(|note| note.about != other).all(|note| note.reason == "Scheduled"));
 }
 
 #[test]
@@ -369,9 +387,9 @@ fn scores_are_kubernetes_own() {
         Verdict::Feasible { points, total } => (points.iter().map(|points| points.points).collect::<Vec<_>>(), *total),
         Verdict::Refused { reasons } => panic!("{reasons:?}"),
     };
-    // Taints 3 x, preferred affinity 2 x, least allocated, balanced allocation; spread and other pods say nothing.
-    assert_eq!(points("soft"), (vec![0, 0, (75 + 87) / 2, 93, 0, 0], 174));
-    assert_eq!(points("zone"), (vec![300, 200, (25 + 75) / 2, 75, 0, 0], 625));
+    // Taints 3 x, preferred affinity 2 x, least allocated, balanced allocation; images, spread and other pods say nothing.
+    assert_eq!(points("soft"), (vec![0, 0, (75 + 87) / 2, 93, 0, 0, 0], 174));
+    assert_eq!(points("zone"), (vec![300, 200, (25 + 75) / 2, 75, 0, 0, 0], 625));
     assert_eq!(found.best.as_deref(), Some("zone"));
 }
 

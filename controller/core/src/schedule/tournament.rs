@@ -1,5 +1,7 @@
 //! Who is the best of many, kept while the many change one by one: a change costs the logarithm of how many there are.
 
+use std::collections::BinaryHeap;
+
 /// A tournament of contestants with numbers from 0, each as strong as it is.
 #[derive(Clone, Debug)]
 pub(super) struct Tournament<S> {
@@ -15,6 +17,17 @@ impl<S> Default for Tournament<S> {
     fn default() -> Self {
         Self { strengths: Vec::new(), winners: Vec::new(), leaves: 0 }
     }
+}
+
+/// What came of asking the contestants one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Search {
+    /// The strongest that is accepted.
+    Found(usize),
+    /// Nobody is.
+    Nobody,
+    /// So many were not that it is better to look at all of them.
+    GaveUp,
 }
 
 impl<S: Ord> Tournament<S> {
@@ -56,6 +69,33 @@ impl<S: Ord> Tournament<S> {
         (winner != NOBODY).then_some(winner as usize)
     }
 
+    /// The strongest contestant that is accepted, asking the strongest first and no more than `patience` of them.
+    pub(super) fn best_where(&self, patience: usize, mut accept: impl FnMut(usize) -> bool) -> Search {
+        // Matches that nobody who was asked has won; the winner of the whole is in one of them.
+        let mut open: BinaryHeap<(&S, usize)> = BinaryHeap::new();
+        open.extend(self.open(1));
+        for _ in 0..patience {
+            let Some((_, mut place)) = open.pop() else { return Search::Nobody };
+            let winner = self.winners[place] as usize;
+            if accept(winner) {
+                return Search::Found(winner);
+            }
+            // Whoever lost against this one, on its way up to here, is next.
+            while place < self.leaves {
+                let (left, right) = (2 * place, 2 * place + 1);
+                let (way, other) = if self.winners[left] as usize == winner { (left, right) } else { (right, left) };
+                open.extend(self.open(other));
+                place = way;
+            }
+        }
+        if open.is_empty() { Search::Nobody } else { Search::GaveUp }
+    }
+
+    fn open(&self, place: usize) -> Option<(&S, usize)> {
+        let winner = *self.winners.get(place).filter(|winner| **winner != NOBODY)?;
+        Some((self.strengths[winner as usize].as_ref()?, place))
+    }
+
     fn better(&self, one: u32, two: u32) -> u32 {
         if one == NOBODY {
             return two;
@@ -90,6 +130,13 @@ mod tests {
                 let index = index.index(strengths.len());
                 strengths[index] = strength;
                 tournament.set(index, strength);
+                let odd = |index: usize| strengths[index].is_some_and(|(_, lot)| lot % 2 == 1);
+                let best_odd = strengths.iter().flatten().filter(|(_, lot)| lot % 2 == 1).max().copied();
+                match tournament.best_where(20, odd) {
+                    Search::Found(found) => prop_assert_eq!(strengths[found], best_odd),
+                    Search::Nobody => prop_assert_eq!(best_odd, None),
+                    Search::GaveUp => prop_assert!(strengths.iter().flatten().count() > 20),
+                }
                 prop_assert_eq!(tournament.best().and_then(|best| strengths[best]), strengths.iter().flatten().max().copied());
             }
         }

@@ -13,7 +13,7 @@ use super::query::Query;
 use super::respond::Shape;
 use super::route::{Route, Target, route};
 use super::{
-    App, accept, authenticate, body, documents, images, log, proxy, read, respond, review, usage, watch, write,
+    App, accept, authenticate, body, documents, images, log, placement, proxy, read, respond, review, usage, watch, write,
 };
 use crate::keys::User;
 
@@ -88,6 +88,7 @@ async fn shown(app: &App, target: &Target, parts: &Parts, query: &Query) -> Resu
     let shape = Shape::of(accept::wanted(&parts.headers), query)?;
     match (&target.name, target.below) {
         (Some(name), Some(Subresource::Log)) => log::log(app, target, name, query).await,
+        (Some(name), Some(Subresource::Placement)) => placement::placement(app, target, name, query).await,
         (Some(name), _) => read::get(app, target, name, shape),
         (None, _) if watch::is_watch(target.kind, query)? => watch::watch(app, target, query, shape),
         (None, _) => read::list(app, target, query, shape),

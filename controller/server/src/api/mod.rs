@@ -5,7 +5,7 @@
 //! *Tested:* paths, queries and negotiation by tables here; everything else end to end with real `kubectl`.
 //!
 //! A request is taken in [`mod@serve`], its path read in [`route`], its user found in [`authenticate`], and then one of
-//! [`read`], [`watch`], [`mod@write`], [`log`], [`proxy`], [`mod@usage`], [`mod@review`], [`documents`] or [`images`] answers.
+//! [`read`], [`watch`], [`mod@write`], [`log`], [`placement`], [`proxy`], [`mod@usage`], [`mod@review`], [`documents`] or [`images`] answers.
 
 mod accept;
 mod authenticate;
@@ -15,6 +15,7 @@ mod handle;
 mod images;
 mod lease;
 mod log;
+mod placement;
 mod proxy;
 mod query;
 mod read;

@@ -23,6 +23,12 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// A parameter that may be given several times; empty ones are skipped.
+    pub(super) fn texts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(move |(key, _)| key == name);
+        named.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
     /// A number.
     pub(super) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
         let refuse = |found: &str| ApiError::bad_request(format!("{name} is not a number that fits: \"{found}\""));

@@ -27,7 +27,8 @@ pub(super) fn get(app: &App, target: &Target, name: &str, shape: Shape) -> Resul
             | Subresource::Proxy
             | Subresource::Binding
             | Subresource::Finalize
-            | Subresource::Eviction,
+            | Subresource::Eviction
+            | Subresource::Placement,
         ) => Err(ApiError::method_not_allowed()),
     }
 }

@@ -220,6 +220,10 @@ mod tests {
             ),
             ("/api/v1/endpoints", None),
             ("/api/v1/namespaces/d/pods/web/eviction", target(Kind::POD, "d", "web", Some(Subresource::Eviction), "")),
+            (
+                "/api/v1/namespaces/d/pods/web/placement",
+                target(Kind::POD, "d", "web", Some(Subresource::Placement), ""),
+            ),
             ("/api/v1/pods/web", None),
             ("/api/v1/namespaces/d/nodes", None),
             ("/api/v1/namespaces/d/pods/web/exec", None),

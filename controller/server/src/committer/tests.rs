@@ -7,6 +7,7 @@ use coracle_controller_core::request::{FieldValidation, Outcome, Verb};
 use coracle_controller_core::store::{Action, Snapshot};
 use coracle_controller_core::{Key, Object};
 use coracle_model::ClusterId;
+use futures_util::FutureExt;
 use serde_json::json;
 
 use super::*;
@@ -89,7 +90,8 @@ impl Store for Disk {
 
 fn start(disk: &Disk) -> (Cluster, tokio::task::JoinHandle<Result<(), CommitterError>>, watch::Sender<bool>) {
     let identity = Identity { cluster: ClusterId(1), artifact_key: [1; 32], entropy: 3 };
-    let (committer, cluster, _downs) = Committer::load(Box::new(disk.clone()), identity).expect("it is readable");
+    let (committer, cluster, _downs) =
+        Committer::load(Box::new(disk.clone()), identity, Configuration::default()).expect("it is readable");
     let (stop, stopping) = watch::channel(false);
     (cluster, tokio::spawn(committer.run(stopping)), stop)
 }
@@ -161,4 +163,28 @@ async fn a_broken_disk_ends_the_committer_and_answers_nobody_with_yes() {
     disk.set(Health::Good);
     let (cluster, ..) = start(&disk);
     assert!(knows(&cluster, "before"));
+}
+
+// Whoever only asks holds nobody up, and is answered all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_wait_in_a_short_line_and_are_answered_between_batches() {
+    let disk = Disk::new();
+    let identity = Identity { cluster: ClusterId(1), artifact_key: [1; 32], entropy: 3 };
+    let loaded = Committer::load(Box::new(disk.clone()), identity, Configuration::default());
+    let (committer, cluster, _downs) = loaded.expect("it is readable");
+    let ask = || Box::pin(cluster.placement("default", "nobody", Detail::default()));
+    let mut asked: Vec<_> = (0..QUESTIONS).map(|_| ask()).collect();
+    for question in &mut asked {
+        assert!(question.now_or_never().is_none(), "nobody answers yet");
+    }
+    let refused = ask().await.expect_err("too many ask");
+    assert_eq!((refused.code, refused.reason), (429, "TooManyRequests"));
+    let (_stop, stopping) = watch::channel(false);
+    let running = tokio::spawn(committer.run(stopping));
+    for question in asked {
+        let answer = question.await.expect_err("there is no such pod");
+        assert_eq!((answer.code, &*answer.message), (404, "pods \"nobody\" not found"));
+    }
+    create(&cluster, "after").await.expect("others are served");
+    running.abort();
 }

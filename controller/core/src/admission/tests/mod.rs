@@ -1,6 +1,7 @@
 //! Whole objects through the door of admission.
 
 mod affinity;
+mod hostile;
 mod others;
 mod placement;
 mod pods;

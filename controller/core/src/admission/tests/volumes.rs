@@ -122,8 +122,13 @@ fn a_bad_volume_is_refused_with_kubernetes_words() {
         ),
         (volume(json!({"hostPath": {"path": "/"}})), "[0].hostPath: Forbidden: hostPath volumes are not in this build"),
         (
-            volume(json!({"persistentVolumeClaim": {"claimName": "c"}})),
-            "[0].persistentVolumeClaim: Forbidden: persistentVolumeClaim volumes are not in this build",
+            volume(json!({"persistentVolumeClaim": {"claimName": ""}})),
+            "[0].persistentVolumeClaim.claimName: Required value",
+        ),
+        (volume(json!({"persistentVolumeClaim": {}})), "[0].persistentVolumeClaim.claimName: Required value"),
+        (
+            volume(json!({"secret": {"secretName": "s"}, "persistentVolumeClaim": {"claimName": "c"}})),
+            "[0].persistentVolumeClaim: Forbidden: may not specify more than 1 volume type",
         ),
     ]
     .into_iter()

@@ -26,7 +26,15 @@ fn view() -> View {
         {"cpu": "3950m", "memory": "1000Mi", "ephemeral-storage": "8Gi"}}});
     let map = json!({"metadata": {"name": "m"}, "data": {"a": "1", "b": "two"}, "binaryData": {"c": "AAE="}});
     let secret = json!({"metadata": {"name": "s"}, "data": {"user": "bWU=", "key": "AP8="}});
-    View::new(1, [object(Kind::NODE, 1, node), object(Kind::CONFIG_MAP, 2, map), object(Kind::SECRET, 3, secret)])
+    let claim = |name: &str, volume: Value, phase: &str| json!({"metadata": {"name": name}, "spec": {"volumeName": volume}, "status": {"phase": phase}});
+    let objects = [
+        object(Kind::NODE, 1, node),
+        object(Kind::CONFIG_MAP, 2, map),
+        object(Kind::SECRET, 3, secret),
+        object(Kind::PERSISTENT_VOLUME_CLAIM, 5, claim("bound", json!("disk"), "Bound")),
+        object(Kind::PERSISTENT_VOLUME_CLAIM, 6, claim("waiting", json!(null), "Pending")),
+    ];
+    View::new(1, objects)
 }
 
 fn pod_object(spec: Value) -> Arc<Object> {
@@ -185,14 +193,18 @@ fn volumes_hold_what_kubernetes_puts_into_them() {
 
 #[test]
 fn a_volume_that_lacks_something_says_what_in_a_kubelets_words() {
-    // VOL-01
+    // VOL-01, VOL-02
     let item = json!([{"key": "z", "path": "z"}]);
+    let claim = |name: &str| json!({"persistentVolumeClaim": {"claimName": name}});
     for (source, want) in [
         (json!({"configMap": {"name": "none"}}), "configmap \"none\" not found"),
         (json!({"secret": {"secretName": "none"}}), "secret \"none\" not found"),
         (json!({"configMap": {"name": "m", "items": item}}), "configmap references non-existent config key: z"),
         (json!({"secret": {"secretName": "s", "items": item}}), "references non-existent secret key: z"),
         (json!({"projected": {"sources": [{"secret": {"name": "none"}}]}}), "secret \"none\" not found"),
+        (claim("none"), "error processing PVC default/none: PVC not found"),
+        (claim("waiting"), "error processing PVC default/waiting: PVC is not bound"),
+        (claim("bound"), "no node mounts persistent volumes in this build: disk, of claim bound"),
     ] {
         assert_eq!(volume(source.clone()), VolumeSource::Unavailable(want.to_owned()), "{source}");
     }

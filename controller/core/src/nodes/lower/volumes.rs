@@ -12,6 +12,7 @@ use super::environment::container_called;
 use super::{Scene, bytes_of, downward, not_found, shortest};
 use crate::kind::Kind;
 use crate::rows::units;
+use crate::volumes::ClaimPhase;
 
 /// `defaultMode` where none is given.
 const DEFAULT_MODE: u64 = 0o644;
@@ -51,6 +52,10 @@ fn source(scene: Scene<'_>, volume: &Value) -> Result<VolumeSource, String> {
         let (in_memory, size_limit_bytes) = (empty["medium"] == "Memory", units(&empty["sizeLimit"]));
         return Ok(VolumeSource::EmptyDir { in_memory, size_limit_bytes });
     }
+    let claim = &volume["persistentVolumeClaim"];
+    if !claim.is_null() {
+        return Err(unmounted(scene, claim["claimName"].as_str().unwrap_or_default()));
+    }
     let mut files = Files::new();
     for (field, kind, name) in [("configMap", Kind::CONFIG_MAP, "name"), ("secret", Kind::SECRET, "secretName")] {
         let source = &volume[field];
@@ -77,6 +82,18 @@ fn source(scene: Scene<'_>, volume: &Value) -> Result<VolumeSource, String> {
     }
     let files = files.into_iter().map(|(path, (bytes, mode))| VolumeFile { path, bytes, mode });
     Ok(VolumeSource::Files(files.collect()))
+}
+
+/// Why the volume of a claim is not there, in a kubelet's words as far as it has any: no node mounts them yet.
+fn unmounted(scene: Scene<'_>, claim: &str) -> String {
+    let Some(object) = scene.find(Kind::PERSISTENT_VOLUME_CLAIM, claim) else {
+        return format!("error processing PVC {}/{claim}: PVC not found", scene.pod.namespace());
+    };
+    let row = object.row.claim();
+    match row.filter(|row| row.phase == ClaimPhase::Bound).and_then(|row| row.volume.as_deref()) {
+        None => format!("error processing PVC {}/{claim}: PVC is not bound", scene.pod.namespace()),
+        Some(volume) => format!("no node mounts persistent volumes in this build: {volume}, of claim {claim}"),
+    }
 }
 
 fn default_mode(source: &Value) -> u32 {

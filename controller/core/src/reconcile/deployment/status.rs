@@ -103,7 +103,8 @@ pub(super) fn retry_at(context: &Context<'_>, deployment: &Deployment) -> Option
     let known = conditions::get(&deployment.value["status"], PROGRESSING)?;
     let since = conditions::stamp_ms(known, "lastUpdateTime").filter(|_| known["reason"] == SET_CREATE_ERROR)?;
     let at = since.saturating_add(crate::reconcile::RETRY_MS);
-    (at > context.now.wall_ms).then(|| context.steady(at))
+    // A stamp of the future was made before the clock was set back, and says nothing.
+    (since <= context.now.wall_ms && at > context.now.wall_ms).then(|| context.steady(at))
 }
 
 /// What a condition says.

@@ -113,8 +113,11 @@ fn not_before_ms(
         return Some(now.saturating_add(RETRY_MS));
     }
     let refused = conditions::get(status, REPLICA_FAILURE);
+    // A stamp of the future was made before the clock was set back, and says nothing.
     let refused = refused.and_then(|condition| conditions::stamp_ms(condition, "lastTransitionTime"));
+    let refused = refused.filter(|since| *since <= now);
     let failed = owned.iter().filter(|pod| pods::is_terminal(pod) && !pod.is_deleting());
+    let failed = failed.filter(|pod| pod.created_ms <= now);
     let recent = failed.filter(|pod| pod.created_ms.saturating_add(FAILURES_COUNT_MS) > now);
     let (count, newest) = recent.fold((0, 0), |(count, newest), pod| (count + 1, pod.created_ms.max(newest)));
     let excess = u32::try_from(count / replicas.max(1)).unwrap_or(u32::MAX);

@@ -179,6 +179,19 @@ fn a_refused_pod_is_a_condition_an_event_and_a_pause_that_doubles() {
     assert!(status["conditions"].is_null(), "{status}");
 }
 
+// RS-05: found by the simulator. Nothing was made until the clock had come to the time of the refusal again.
+#[test]
+fn a_clock_that_is_set_back_after_a_refusal_holds_nothing_up() {
+    let mut cluster = Cluster::new(&["n1"]);
+    cluster.refuse = Some((Kind::POD, "no pods today"));
+    cluster.create(replica_set("web", 1));
+    cluster.refuse = None;
+    cluster.now.wall_ms -= 7_200_000;
+    cluster.pass(900);
+    cluster.run();
+    assert_eq!(cluster.status(&set("web"))["availableReplicas"], 1);
+}
+
 #[test]
 fn a_failed_pod_stays_and_is_replaced_slower_and_slower() {
     let mut cluster = Cluster::new(&["n1"]);

@@ -63,8 +63,7 @@ pub(in super::super) struct Matcher(pub(in super::super) Vec<Scope>);
 struct MatcherEntry {
     matcher: Arc<Matcher>,
     uses: u32,
-    /// In order.
-    classes: Vec<ClassId>,
+    classes: BTreeSet<ClassId>,
 }
 
 type Pair = (Symbol, Symbol);
@@ -111,7 +110,7 @@ impl Classes {
         let id = ClassId(self.classes.insert(entry));
         for matcher in matchers {
             if let Some(entry) = self.matchers.get_mut(matcher.0) {
-                add(&mut entry.classes, id);
+                entry.classes.insert(id);
             }
         }
         for pair in &class.labels {
@@ -134,7 +133,7 @@ impl Classes {
         }
         for matcher in entry.matchers {
             if let Some(matcher) = self.matchers.get_mut(matcher.0) {
-                matcher.classes.retain(|class| *class != id);
+                matcher.classes.remove(&id);
             }
         }
     }
@@ -148,7 +147,7 @@ impl Classes {
         }
         let anchor = matcher.anchor();
         let matcher = Arc::new(matcher);
-        let entry = MatcherEntry { matcher: Arc::clone(&matcher), uses: 1, classes: Vec::new() };
+        let entry = MatcherEntry { matcher: Arc::clone(&matcher), uses: 1, classes: BTreeSet::new() };
         let id = MatcherId(self.matchers.insert(entry));
         self.matcher_ids.insert(matcher, id);
         match &anchor {
@@ -176,14 +175,14 @@ impl Classes {
             let entry = self.classes.get(class.0);
             entry.is_some_and(|entry| self.means(id, &entry.class, symbols))
         };
-        let classes: Vec<ClassId> = candidates.into_iter().filter(meant).collect();
+        let classes: BTreeSet<ClassId> = candidates.into_iter().filter(meant).collect();
         let Some(entry) = self.matchers.get_mut(id.0) else { return false };
         if entry.classes == classes {
             return false;
         }
         for class in std::mem::replace(&mut entry.classes, classes.clone()) {
             if let Some(class) = self.classes.get_mut(class.0) {
-                class.matchers.retain(|matcher| *matcher != id);
+                take_out(&mut class.matchers, &id);
             }
         }
         for class in classes {
@@ -208,12 +207,14 @@ impl Classes {
         }
         for class in entry.classes {
             if let Some(class) = self.classes.get_mut(class.0) {
-                class.matchers.retain(|matcher| *matcher != id);
+                take_out(&mut class.matchers, &id);
             }
         }
     }
 
     fn means(&self, matcher: MatcherId, class: &Class, symbols: &Symbols) -> bool {
+        #[cfg(test)]
+        LOOKS.with(|looks| looks.set(looks.get() + 1));
         let Some(entry) = self.matchers.get(matcher.0) else { return false };
         entry.matcher.0.iter().all(|scope| {
             let selected = |selector: &Selector| {
@@ -227,9 +228,14 @@ impl Classes {
     }
 
     /// Takes a namespace's labels over; tells which matchers mean other pods than before.
-    pub(super) fn set_namespace(&mut self, namespace: Symbol, labels: Labels, symbols: &Symbols) -> Vec<MatcherId> {
+    pub(super) fn set_namespace(
+        &mut self,
+        namespace: Symbol,
+        labels: Labels,
+        symbols: &Symbols,
+    ) -> BTreeSet<MatcherId> {
         if self.namespaces.insert(namespace, labels.clone()).is_some_and(|before| before == labels) {
-            return Vec::new();
+            return BTreeSet::new();
         }
         let by_namespace = self
             .matchers
@@ -264,8 +270,12 @@ impl Classes {
         self.classes.get(class.0).map_or(&[], |entry| &entry.matchers)
     }
 
-    pub(super) fn classes_of(&self, matcher: MatcherId) -> &[ClassId] {
-        self.matchers.get(matcher.0).map_or(&[], |entry| &entry.classes)
+    pub(super) fn has_labels(&self, class: ClassId) -> bool {
+        self.classes.get(class.0).is_some_and(|entry| !entry.class.labels.is_empty())
+    }
+
+    pub(super) fn classes_of(&self, matcher: MatcherId) -> impl Iterator<Item = ClassId> + '_ {
+        self.matchers.get(matcher.0).into_iter().flat_map(|entry| entry.classes.iter().copied())
     }
 
     pub(super) fn places(&self, class: ClassId) -> impl Iterator<Item = (NodeId, Placed)> + '_ {
@@ -276,9 +286,26 @@ impl Classes {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// How often this thread has looked whether a matcher means a class: the work that must not grow with its square.
+#[cfg(test)]
+pub(in super::super) fn looks() -> u64 {
+    LOOKS.with(std::cell::Cell::get)
+}
+
 fn add<T: Ord>(list: &mut Vec<T>, item: T) {
     if let Err(place) = list.binary_search(&item) {
         list.insert(place, item);
+    }
+}
+
+fn take_out<T: Ord>(list: &mut Vec<T>, item: &T) {
+    if let Ok(place) = list.binary_search(item) {
+        list.remove(place);
     }
 }
 

@@ -24,6 +24,8 @@ pub(in super::super) enum Counting {
     Spread(Arc<Eligibility>),
     /// Bound pods that refuse to be with those that match (required anti-affinity).
     Refusing,
+    /// Bound pods that can only be with those that match (required affinity).
+    Requiring,
     /// The weights of bound pods that would rather be with those that match; negative for those that would rather not.
     Preferring,
 }
@@ -112,7 +114,7 @@ impl Counters {
         for node in nodes.ids() {
             counter.judge(node, nodes, symbols);
         }
-        let is_held = matches!(counter.counting, Counting::Refusing | Counting::Preferring);
+        let is_held = matches!(counter.counting, Counting::Refusing | Counting::Requiring | Counting::Preferring);
         let id = CounterId(self.all.insert(counter));
         let about = if is_held { &mut self.held_about } else { &mut self.about };
         about.entry(matcher).or_default().push(id);
@@ -230,7 +232,9 @@ impl Counters {
                 Counting::Matching => all,
                 Counting::Spread(_) if eligible => living,
                 Counting::Spread(_) => 0,
-                Counting::Refusing | Counting::Preferring => counter.held.get(&node).copied().unwrap_or_default(),
+                Counting::Refusing | Counting::Requiring | Counting::Preferring => {
+                    counter.held.get(&node).copied().unwrap_or_default()
+                }
             };
             counter.add(domain, sign * count);
             counter.add_eligible(domain, eligible, sign > 0);
@@ -247,7 +251,7 @@ impl Counters {
                 let eligible = placed.iter().filter(|(node, _)| counter.admits(**node));
                 eligible.map(|(node, (_, living))| (*node, *living)).collect()
             }
-            Counting::Refusing | Counting::Preferring => {
+            Counting::Refusing | Counting::Requiring | Counting::Preferring => {
                 counter.held.iter().map(|(node, weight)| (*node, *weight)).collect()
             }
         };

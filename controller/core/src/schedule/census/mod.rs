@@ -15,6 +15,8 @@ mod topology;
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
+pub(super) use classes::looks;
 pub(super) use classes::{ClassId, Matcher, MatcherId, Scope};
 pub(super) use counters::{CounterId, Counting, Eligibility};
 pub(super) use topology::{Domain, TopologyId};
@@ -67,6 +69,11 @@ impl Census {
     /// Whether pods of this class are meant by this matcher.
     pub(super) fn is_meant(&self, class: ClassId, matcher: MatcherId) -> bool {
         self.classes.matchers_of(class).binary_search(&matcher).is_ok()
+    }
+
+    /// Whether pods of this class have labels at all.
+    pub(super) fn has_labels(&self, class: ClassId) -> bool {
+        self.classes.has_labels(class)
     }
 
     /// A matcher; to be released.
@@ -162,9 +169,9 @@ impl Census {
                 continue;
             }
             let matcher = self.counters.get(id).matcher;
-            let classes = self.classes.classes_of(matcher).iter();
+            let classes = self.classes.classes_of(matcher);
             let (mut all, mut living) = (0, 0);
-            for placed in classes.filter_map(|class| self.classes.placed(*class, node)) {
+            for placed in classes.filter_map(|class| self.classes.placed(class, node)) {
                 all += i64::from(placed.all);
                 living += i64::from(placed.all - placed.ending);
             }
@@ -186,7 +193,7 @@ impl Census {
         let matcher = self.counters.get(counter).matcher;
         let mut placed: BTreeMap<NodeId, (i64, i64)> = BTreeMap::new();
         for class in self.classes.classes_of(matcher) {
-            for (node, count) in self.classes.places(*class) {
+            for (node, count) in self.classes.places(class) {
                 let sum = placed.entry(node).or_default();
                 sum.0 += i64::from(count.all);
                 sum.1 += i64::from(count.all - count.ending);

@@ -1,5 +1,7 @@
 //! `InterPodAffinity`: required affinity and anti-affinity to other pods, and what bound pods hold against this one.
 
+use std::ops::RangeInclusive;
+
 use super::{Cluster, DomainRule, PodFilter, Refusal};
 use crate::schedule::census::{ClassId, CounterId, Counting};
 use crate::schedule::hints::Hints;
@@ -30,24 +32,24 @@ fn against(cluster: Cluster<'_>, class: ClassId) -> impl Iterator<Item = Counter
 }
 
 fn rules<'a>(cluster: Cluster<'a>, asked: &Asked, class: ClassId, rules: &mut Vec<DomainRule<'a>>) {
-    let mut push = |counter: CounterId, refused: &dyn Fn(i64) -> bool, refusal: Refusal, needs_key: bool| {
-        let verdict = |count: i64| refused(count).then_some(refusal);
+    let mut push = |counter: CounterId, fits: RangeInclusive<i64>, refusal: Refusal, needs_key: bool| {
         rules.push(DomainRule {
             domains: cluster.census.domains(cluster.census.topology_of(counter)),
-            verdicts: cluster.census.counts(counter).iter().map(|count| verdict(*count)).collect(),
-            otherwise: verdict(0),
+            counts: cluster.census.counts(counter),
+            fits,
+            refusal,
             without_key: needs_key.then_some(refusal),
         });
     };
-    let first = !asked.affinity.is_empty() && may_be_first(cluster, asked, class);
+    let fewest = if !asked.affinity.is_empty() && may_be_first(cluster, asked, class) { i64::MIN } else { 1 };
     for counter in &asked.affinity {
-        push(*counter, &|count| count <= 0 && !first, Refusal::AffinityRules, true);
+        push(*counter, fewest..=i64::MAX, Refusal::AffinityRules, true);
     }
     for counter in &asked.anti_affinity {
-        push(*counter, &|count| count > 0, Refusal::AntiAffinityRules, false);
+        push(*counter, i64::MIN..=0, Refusal::AntiAffinityRules, false);
     }
     for counter in against(cluster, class) {
-        push(counter, &|count| count > 0, Refusal::ExistingAntiAffinity, false);
+        push(counter, i64::MIN..=0, Refusal::ExistingAntiAffinity, false);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Where a pod cannot go: one file a filter, one table (SCH-01). A new filter is a file, a row and, if it has a reason of
-//! its own, a [`Refusal`].
+//! its own, a [`Refusal`]; operators name it as `config/plugins.rs` lists it.
 
 mod inter_pod_affinity;
 mod node_affinity;
@@ -9,6 +9,10 @@ mod node_resources_fit;
 mod node_unschedulable;
 mod pod_topology_spread;
 mod taint_toleration;
+mod volume_binding;
+mod volume_restrictions;
+
+use std::ops::RangeInclusive;
 
 use super::census::{ClassId, Domain};
 use super::hints::Hints;
@@ -16,9 +20,10 @@ use super::nodes::NodeId;
 pub(super) use super::overlay::Cluster;
 use super::question::Question;
 use super::rules::Asked;
-use super::symbols::{Resource, Symbols, Taint};
+use super::symbols::{Resource, Symbol, Symbols, Taint};
 
 /// One filter.
+#[derive(Debug)]
 pub(super) struct Filter {
     /// Kubernetes' name of the plugin.
     pub(super) name: &'static str,
@@ -32,11 +37,13 @@ pub(super) struct Filter {
 pub(super) struct DomainRule<'a> {
     /// By node.
     pub(super) domains: &'a [Domain],
-    /// By domain.
-    pub(super) verdicts: Vec<Option<Refusal>>,
-    /// Of domains beyond those.
-    pub(super) otherwise: Option<Refusal>,
-    /// Of nodes without the key.
+    /// By domain; domains beyond those count nothing.
+    pub(super) counts: &'a [i64],
+    /// Domains with these counts fit.
+    pub(super) fits: RangeInclusive<i64>,
+    /// What the others are told.
+    pub(super) refusal: Refusal,
+    /// What nodes without the key are told.
     pub(super) without_key: Option<Refusal>,
 }
 
@@ -44,13 +51,17 @@ impl DomainRule<'_> {
     /// Why a node is refused.
     pub(super) fn refusal(&self, node: NodeId) -> Option<Refusal> {
         match self.domains.get(node.index()) {
-            Some(domain) if !domain.is_none() => self.verdicts.get(domain.index()).copied().unwrap_or(self.otherwise),
+            Some(domain) if !domain.is_none() => {
+                let count = self.counts.get(domain.index()).copied().unwrap_or_default();
+                (!self.fits.contains(&count)).then_some(self.refusal)
+            }
             _ => self.without_key,
         }
     }
 }
 
 /// One filter about other pods.
+#[derive(Debug)]
 pub(super) struct PodFilter {
     /// Kubernetes' name of the plugin.
     pub(super) name: &'static str,
@@ -67,12 +78,15 @@ pub(super) const POD_FILTERS: &[PodFilter] = &[pod_topology_spread::FILTER, inte
 
 /// Every filter about the node alone, in Kubernetes' order. The first that refuses a node ends the look at it.
 pub(super) const FILTERS: &[Filter] = &[
+    volume_binding::CLAIMS,
     node_unschedulable::FILTER,
     node_name::FILTER,
     taint_toleration::FILTER,
     node_affinity::FILTER,
     node_ports::FILTER,
     node_resources_fit::FILTER,
+    volume_restrictions::FILTER,
+    volume_binding::FILTER,
 ];
 
 /// Why a node was refused.
@@ -82,6 +96,8 @@ pub(super) enum Refusal {
     OtherName,
     Untolerated(Taint),
     Affinity,
+    /// What the profile adds to the pod's own.
+    EnforcedAffinity,
     Ports,
     TooManyPods,
     Insufficient(Resource),
@@ -92,6 +108,18 @@ pub(super) enum Refusal {
     AffinityRules,
     AntiAffinityRules,
     ExistingAntiAffinity,
+    ClaimMissing(Symbol),
+    ClaimGoing(Symbol),
+    /// The claim, and the volume that it had.
+    ClaimLost(Symbol, Symbol),
+    UnboundClaims,
+    ClaimOfAnotherPod,
+    /// A volume that one node at a time may use is in use on another.
+    AttachedElsewhere,
+    VolumeAffinity,
+    NoVolume,
+    /// A claim's volume is gone, and the claim does not know yet.
+    VolumeGone,
 }
 
 impl Refusal {
@@ -101,13 +129,21 @@ impl Refusal {
             Self::Unschedulable => node_unschedulable::FILTER.name,
             Self::OtherName => node_name::FILTER.name,
             Self::Untolerated(_) => taint_toleration::FILTER.name,
-            Self::Affinity => node_affinity::FILTER.name,
+            Self::Affinity | Self::EnforcedAffinity => node_affinity::FILTER.name,
             Self::Ports => node_ports::FILTER.name,
             Self::TooManyPods | Self::Insufficient(_) | Self::Exceeds(_) => node_resources_fit::FILTER.name,
             Self::Skew | Self::NoSpreadLabel => pod_topology_spread::FILTER.name,
             Self::AffinityRules | Self::AntiAffinityRules | Self::ExistingAntiAffinity => {
                 inter_pod_affinity::FILTER.name
             }
+            Self::ClaimOfAnotherPod | Self::AttachedElsewhere => volume_restrictions::FILTER.name,
+            Self::ClaimMissing(_)
+            | Self::ClaimGoing(_)
+            | Self::ClaimLost(..)
+            | Self::UnboundClaims
+            | Self::VolumeAffinity
+            | Self::NoVolume
+            | Self::VolumeGone => volume_binding::FILTER.name,
         }
     }
 
@@ -117,7 +153,7 @@ impl Refusal {
             Self::Unschedulable => node_unschedulable::FILTER.helped_by,
             Self::OtherName => node_name::FILTER.helped_by,
             Self::Untolerated(_) => taint_toleration::FILTER.helped_by,
-            Self::Affinity => node_affinity::FILTER.helped_by,
+            Self::Affinity | Self::EnforcedAffinity => node_affinity::FILTER.helped_by,
             Self::Ports => node_ports::FILTER.helped_by,
             Self::TooManyPods | Self::Insufficient(_) => node_resources_fit::FILTER.helped_by,
             Self::Exceeds(_) => Hints::NODE_ADDED.and(Hints::ALLOCATABLE),
@@ -126,6 +162,11 @@ impl Refusal {
             Self::AffinityRules | Self::AntiAffinityRules | Self::ExistingAntiAffinity => {
                 inter_pod_affinity::FILTER.helped_by
             }
+            Self::ClaimOfAnotherPod | Self::AttachedElsewhere => volume_restrictions::FILTER.helped_by,
+            Self::ClaimMissing(_) | Self::ClaimGoing(_) | Self::ClaimLost(..) | Self::UnboundClaims => {
+                volume_binding::CLAIMS.helped_by
+            }
+            Self::VolumeAffinity | Self::NoVolume | Self::VolumeGone => volume_binding::FILTER.helped_by,
         }
     }
 
@@ -139,6 +180,7 @@ impl Refusal {
                 format!("node(s) had untolerated taint {{{key}: {value}}}")
             }
             Self::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
+            Self::EnforcedAffinity => "node(s) didn't match scheduler-enforced node affinity".to_owned(),
             Self::Ports => "node(s) didn't have free ports for the requested pod ports".to_owned(),
             Self::TooManyPods => "Too many pods".to_owned(),
             Self::Insufficient(resource) | Self::Exceeds(resource) => {
@@ -151,6 +193,20 @@ impl Refusal {
             Self::AffinityRules => "node(s) didn't match pod affinity rules".to_owned(),
             Self::AntiAffinityRules => "node(s) didn't match pod anti-affinity rules".to_owned(),
             Self::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules".to_owned(),
+            Self::ClaimMissing(claim) => format!("persistentvolumeclaim \"{}\" not found", name(claim, symbols)),
+            Self::ClaimGoing(claim) => format!("persistentvolumeclaim \"{}\" is being deleted", name(claim, symbols)),
+            Self::ClaimLost(claim, volume) => {
+                let (claim, volume) = (name(claim, symbols), symbols.text(volume));
+                format!("persistentvolumeclaim \"{claim}\" bound to non-existent persistentvolume \"{volume}\"")
+            }
+            Self::UnboundClaims => "pod has unbound immediate PersistentVolumeClaims".to_owned(),
+            Self::ClaimOfAnotherPod => "node has pod using PersistentVolumeClaim with the same name and \
+                                        ReadWriteOncePod access mode"
+                .to_owned(),
+            Self::AttachedElsewhere => "node(s) had no available disk".to_owned(),
+            Self::VolumeAffinity => "node(s) didn't match PersistentVolume's node affinity".to_owned(),
+            Self::NoVolume => "node(s) didn't find available persistent volumes to bind".to_owned(),
+            Self::VolumeGone => "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)".to_owned(),
         }
     }
 
@@ -162,15 +218,36 @@ impl Refusal {
             | Self::OtherName
             | Self::Untolerated(_)
             | Self::Affinity
+            | Self::EnforcedAffinity
             | Self::Exceeds(_)
             | Self::NoSpreadLabel
-            | Self::AffinityRules => true,
+            | Self::AffinityRules
+            | Self::ClaimMissing(_)
+            | Self::ClaimGoing(_)
+            | Self::ClaimLost(..)
+            | Self::UnboundClaims
+            | Self::AttachedElsewhere
+            | Self::VolumeAffinity
+            | Self::NoVolume
+            | Self::VolumeGone => true,
             Self::Ports
             | Self::TooManyPods
             | Self::Insufficient(_)
             | Self::Skew
             | Self::AntiAffinityRules
-            | Self::ExistingAntiAffinity => false,
+            | Self::ExistingAntiAffinity
+            | Self::ClaimOfAnotherPod => false,
         }
     }
+
+    /// Whether it says something of the pod and nothing of the node: Kubernetes looks at no node then, and counts none.
+    pub(super) const fn is_about_pod(self) -> bool {
+        matches!(self, Self::ClaimMissing(_) | Self::ClaimGoing(_) | Self::ClaimLost(..) | Self::UnboundClaims)
+    }
+}
+
+/// A claim's name without its namespace.
+fn name(claim: Symbol, symbols: &Symbols) -> &str {
+    let text = symbols.text(claim);
+    text.split_once('/').map_or(text, |(_, name)| name)
 }

@@ -1,4 +1,4 @@
-//! `NodeAffinity`: `nodeSelector`, and one of the terms of required node affinity.
+//! `NodeAffinity`: `nodeSelector`, and one of the terms of required node affinity; before those, what the profile adds.
 
 use super::{Cluster, Filter, Refusal};
 use crate::schedule::hints::Hints;
@@ -8,12 +8,21 @@ use crate::schedule::question::Question;
 pub(super) const FILTER: Filter = Filter {
     name: "NodeAffinity",
     check: |cluster, node, question, refusals| {
-        if !matches(cluster, node, question) {
+        if !is_enforced(cluster, node, question) {
+            refusals.push(Refusal::EnforcedAffinity);
+        } else if !matches(cluster, node, question) {
             refusals.push(Refusal::Affinity);
         }
     },
     helped_by: Hints::NODE_ADDED.and(Hints::LABELS),
 };
+
+/// Whether a node is one to which the pod's profile sends all its pods.
+fn is_enforced(cluster: Cluster<'_>, node: NodeId, question: &Question) -> bool {
+    let Some(terms) = &question.enforced else { return true };
+    let Some(facts) = cluster.nodes.facts(node) else { return false };
+    terms.iter().any(|term| term.matches(facts, cluster.symbols))
+}
 
 /// Whether a node is one that the pod selects.
 fn matches(cluster: Cluster<'_>, node: NodeId, question: &Question) -> bool {

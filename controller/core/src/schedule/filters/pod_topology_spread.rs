@@ -50,8 +50,9 @@ impl Skew {
         Self { own, fewest, most: constraint.max_skew }
     }
 
-    const fn refusal(&self, count: i64) -> Option<Refusal> {
-        if count + self.own - self.fewest > self.most { Some(Refusal::Skew) } else { None }
+    /// What a domain may count before the pod comes.
+    const fn most_in_a_domain(&self) -> i64 {
+        self.most.saturating_add(self.fewest - self.own)
     }
 }
 
@@ -64,8 +65,9 @@ fn rules<'a>(cluster: Cluster<'a>, asked: &Asked, class: ClassId, rules: &mut Ve
         let skew = Skew::of(cluster, constraint, counter, class, None);
         rules.push(DomainRule {
             domains: cluster.census.domains(cluster.census.topology_of(counter)),
-            verdicts: cluster.census.counts(counter).iter().map(|count| skew.refusal(*count)).collect(),
-            otherwise: skew.refusal(0),
+            counts: cluster.census.counts(counter),
+            fits: i64::MIN..=skew.most_in_a_domain(),
+            refusal: Refusal::Skew,
             without_key: Some(Refusal::NoSpreadLabel),
         });
     }
@@ -78,6 +80,7 @@ fn check(cluster: Cluster<'_>, node: NodeId, asked: &Asked, class: ClassId) -> O
             return Some(Refusal::NoSpreadLabel);
         };
         let count = cluster.count(counter, node);
-        Skew::of(cluster, constraint, counter, class, Some((domain, count))).refusal(count)
+        let skew = Skew::of(cluster, constraint, counter, class, Some((domain, count)));
+        (count > skew.most_in_a_domain()).then_some(Refusal::Skew)
     })
 }

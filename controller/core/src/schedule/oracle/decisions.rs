@@ -14,6 +14,7 @@ use super::history::start_pods;
 use super::objects::{Cluster, is_ending, name, namespace, priority, text};
 use super::preemption::{Outcome, outcome};
 use super::scores::totals;
+use super::tally::Tally;
 use crate::kind::Kind;
 use crate::object::Key;
 use crate::plan::{Plan, Write};
@@ -22,48 +23,53 @@ use crate::store::{Action, Change};
 type Agreed = Result<(), TestCaseError>;
 
 /// Decides until nothing is due, and looks at every decision.
-pub(super) fn settle(world: &mut World, started: &mut u32) -> Agreed {
+pub(super) fn settle(world: &mut World, started: &mut u32, seen: &Tally) -> Agreed {
     start_pods(world, started);
     for _ in 0..1000 {
         let mut twin = world.scheduler.clone();
         let Some(plan) = world.scheduler.step(&world.view, world.now) else { return Ok(()) };
-        decision(world, &mut twin, &plan)?;
+        decision(world, &mut twin, &plan, seen)?;
         world.carry_out(plan);
         start_pods(world, started);
     }
     Err(TestCaseError::fail("decides and decides"))
 }
 
-fn decision(world: &World, twin: &mut Scheduler, plan: &Plan) -> Agreed {
+fn decision(world: &World, twin: &mut Scheduler, plan: &Plan, seen: &Tally) -> Agreed {
     let cluster = Cluster::of(&world.view);
     let about = |key: &Key| cluster.pod(key.namespace.as_ref(), key.name.as_ref()).unwrap();
     if let [Write::Bind { key, node, .. }] = &plan.writes[..] {
-        return binding(world, &cluster, twin, about(key), node);
+        return binding(world, &cluster, twin, about(key), node, seen);
     }
     let failed = plan.notes.iter().find(|note| note.reason == "FailedScheduling").unwrap();
     let pod = about(&failed.about);
     let fitting = totals(&cluster, pod);
     prop_assert!(fitting.is_empty(), "fits on {fitting:?}: {} {pod}", failed.message);
-    preemption(&cluster, pod, plan)
+    preemption(&cluster, pod, plan, seen)
 }
 
-fn binding(world: &World, cluster: &Cluster, twin: &mut Scheduler, pod: &Value, chosen: &str) -> Agreed {
+fn binding(world: &World, cluster: &Cluster, twin: &mut Scheduler, pod: &Value, chosen: &str, seen: &Tally) -> Agreed {
     let placed = cluster.placed();
     let held = cluster.node(text(&pod["status"], "nominatedNodeName"));
     if let Some(held) = held.filter(|held| fits(cluster, pod, held, &placed).is_ok()) {
         prop_assert_eq!(name(held), chosen, "what is held is used: {}", pod);
+        seen.saw("bound where room is held");
         return Ok(());
     }
     let fitting = totals(cluster, pod);
     prop_assert!(fitting.contains_key(chosen), "does not fit on {chosen}, but on {fitting:?}: {pod}");
     prop_assert_eq!(fitting.get(chosen), fitting.values().max(), "the best of {:?} for {}", &fitting, pod);
+    seen.saw(if fitting.len() > 1 { "bound, one of several" } else { "bound to the only one" });
+    if held.is_some() {
+        seen.saw("bound elsewhere than where room is held");
+    }
     let object = world.view.get(&Key::new(Kind::POD, namespace(pod), name(pod))).unwrap();
     let told = twin.explain(&world.view, object).best;
     prop_assert_eq!(told.as_deref(), Some(chosen), "what is told is done: {}", pod);
     Ok(())
 }
 
-fn preemption(cluster: &Cluster, pod: &Value, plan: &Plan) -> Agreed {
+fn preemption(cluster: &Cluster, pod: &Value, plan: &Plan, seen: &Tally) -> Agreed {
     let own = Key::new(Kind::POD, namespace(pod), name(pod));
     let before = text(&pod["status"], "nominatedNodeName");
     let status = |wanted: &Key| {
@@ -76,9 +82,20 @@ fn preemption(cluster: &Cluster, pod: &Value, plan: &Plan) -> Agreed {
     let delete = |write: &Write| if let Write::Delete { uid, .. } = write { Some(uid.to_string()) } else { None };
     let deleted: Vec<String> = plan.writes.iter().filter_map(delete).collect();
     let (node, victims) = match outcome(cluster, pod) {
-        Outcome::Nobody => ("".to_owned(), Vec::new()),
-        Outcome::Waits => (before.to_owned(), Vec::new()),
-        Outcome::Victims(node, victims) => {
+        Outcome::Nobody => {
+            let is_polite = pod["spec"]["preemptionPolicy"] == "Never";
+            seen.saw(if is_polite { "never preempts" } else { "nobody to go" });
+            ("".to_owned(), Vec::new())
+        }
+        Outcome::Waits => {
+            seen.saw("waits for victims");
+            (before.to_owned(), Vec::new())
+        }
+        Outcome::Victims { node, victims, violations } => {
+            seen.saw(if violations > 0 { "victims though a budget breaks" } else { "victims" });
+            if cluster.nominees(cluster.node(&node).unwrap(), pod).next().is_some() {
+                seen.saw("victims while room is held for others there");
+            }
             let kept = |nominee: &&Value| priority(nominee) < priority(pod);
             for loser in cluster.nominees(cluster.node(&node).unwrap(), pod).filter(kept) {
                 let key = Key::new(Kind::POD, namespace(loser), name(loser));
@@ -113,6 +130,13 @@ pub(super) fn explanation(world: &mut World, fresh: &mut Scheduler, key: &Key) -
     prop_assert_eq!(best, want.values().max().copied());
     prop_assert_eq!(told, fresh.explain(&world.view, &object), "whatever came before: {}", object.value());
     Ok(())
+}
+
+/// What comes of a pod that is next, as text.
+pub(super) fn plan_about(scheduler: &mut Scheduler, world: &World, key: &Key) -> String {
+    let plan = scheduler.step(&world.view, world.now).unwrap();
+    assert!(plan.notes.iter().any(|note| note.about == *key), "it is next: {plan:?}");
+    format!("{plan:?}")
 }
 
 /// A scheduler that has just been started, and was shown everything in some order.

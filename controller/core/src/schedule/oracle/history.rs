@@ -28,12 +28,14 @@ pub(super) enum Step {
     /// Another `app`.
     RelabelPod(Index, &'static str),
     RelabelNamespace(&'static str, &'static str),
-    /// A namespace, an `app`, and how many may be disrupted; none takes the budget away.
+    /// A namespace, an `app` (or `all`, or all `others` than a), and how many may be disrupted; none takes the budget away.
     Budget(&'static str, &'static str, Option<u8>),
     /// A namespace, and the `app` that it selects; none takes the service away.
     Service(&'static str, Option<&'static str>),
     /// Seconds.
     Wait(u8),
+    /// The scheduler begins anew with what it knows.
+    Compact,
 }
 
 pub(super) fn some_step() -> impl Strategy<Value = Step> {
@@ -50,9 +52,11 @@ pub(super) fn some_step() -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(Step::AskToEnd),
         2 => (any::<Index>(), app()).prop_map(|(pod, app)| Step::RelabelPod(pod, app)),
         1 => (select(NAMESPACES.to_vec()), select(vec!["one", "two"])).prop_map(|(name, team)| Step::RelabelNamespace(name, team)),
-        1 => (place(), app(), weighted(0.8, 0..2_u8)).prop_map(|(place, app, allowed)| Step::Budget(place, app, allowed)),
+        1 => (place(), select(vec!["a", "b", "c", "all", "others"]), weighted(0.8, 0..2_u8))
+            .prop_map(|(place, app, allowed)| Step::Budget(place, app, allowed)),
         1 => (place(), weighted(0.7, app())).prop_map(|(place, app)| Step::Service(place, app)),
         2 => (0..20_u8).prop_map(Step::Wait),
+        1 => Just(Step::Compact),
     ]
 }
 
@@ -126,7 +130,12 @@ pub(super) fn play(world: &mut World, step: Step, number: usize) {
             world,
             Key::new(Kind::POD_DISRUPTION_BUDGET, namespace, app),
             allowed.map(|allowed| {
-                json!({"spec": {"selector": {"matchLabels": {"app": app}}}, "status": {"disruptionsAllowed": allowed}})
+                let selector = match app {
+                    "all" => json!({}),
+                    "others" => json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]}),
+                    app => json!({"matchLabels": {"app": app}}),
+                };
+                json!({"spec": {"selector": selector}, "status": {"disruptionsAllowed": allowed}})
             }),
         ),
         Step::Service(namespace, app) => put_or_delete(
@@ -134,6 +143,7 @@ pub(super) fn play(world: &mut World, step: Step, number: usize) {
             Key::new(Kind::SERVICE, namespace, "service"),
             app.map(|app| json!({"spec": {"selector": {"app": app}}})),
         ),
+        Step::Compact => world.scheduler.compact(&world.view, world.now),
         Step::Wait(seconds) => world.now.mono = world.now.mono + u64::from(seconds) * 1000,
         Step::DeleteNode(_) | Step::MoveNode(..) | Step::Cordon(_) => {}
     }

@@ -15,8 +15,8 @@ pub(super) enum Outcome {
     Nobody,
     /// Those that were asked to go are still going; the room stays held.
     Waits,
-    /// These go from this node (by uid), and its room is held.
-    Victims(String, Vec<String>),
+    /// These go from this node (by uid), and its room is held; so many of them break a budget.
+    Victims { node: String, victims: Vec<String>, violations: usize },
 }
 
 /// Without a start, a pod is about to start.
@@ -32,8 +32,11 @@ fn breaks_budget(cluster: &Cluster, pods: &[Placed<'_>]) -> Vec<bool> {
     for (pod, _) in pods {
         let mut any = false;
         for (budget, allowed) in cluster.budgets.iter().zip(&mut allowed) {
-            let labels = &pod["metadata"]["labels"];
-            if namespace(budget) == namespace(pod) && selects(&budget["spec"]["selector"], labels) {
+            let (labels, selector) = (&pod["metadata"]["labels"], &budget["spec"]["selector"]);
+            // An empty selector protects nobody, and none protects a pod without labels.
+            let counts =
+                has_any(labels) && (has_any(&selector["matchLabels"]) || has_any(&selector["matchExpressions"]));
+            if counts && namespace(budget) == namespace(pod) && selects(selector, labels) {
                 *allowed -= 1;
                 any |= *allowed < 0;
             }
@@ -41,6 +44,10 @@ fn breaks_budget(cluster: &Cluster, pods: &[Placed<'_>]) -> Vec<bool> {
         breaks.push(any);
     }
     breaks
+}
+
+fn has_any(value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| !fields.is_empty()) || list(value).next().is_some()
 }
 
 struct Victims<'a> {
@@ -104,6 +111,6 @@ pub(super) fn outcome(cluster: &Cluster, pod: &Value) -> Outcome {
     });
     best.map_or(Outcome::Nobody, |(node, victims)| {
         let uids = victims.pods.iter().map(|victim| text(&victim["metadata"], "uid").to_owned()).collect();
-        Outcome::Victims(name(node).to_owned(), uids)
+        Outcome::Victims { node: name(node).to_owned(), victims: uids, violations: victims.violations }
     })
 }

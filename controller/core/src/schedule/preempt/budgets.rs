@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::super::census::{Census, ClassId, Matcher, MatcherId, Scope};
 use super::super::symbols::Symbols;
 use super::super::terms::Selector;
@@ -24,9 +26,12 @@ pub(in super::super) struct Budgets {
 }
 
 impl Budgets {
-    /// A budget appeared or changed.
+    /// A budget appeared or changed. To the scheduler of Kubernetes, one whose selector is empty protects nobody.
     pub(in super::super) fn set(&mut self, budget: &Object, census: &mut Census, symbols: &mut Symbols) {
         let value = budget.value();
+        if is_empty(&value["spec"]["selector"]) {
+            return self.unset(&budget.key, census);
+        }
         let namespaces = vec![symbols.intern(budget.namespace())];
         let pods = Selector::compile(&value["spec"]["selector"], symbols);
         let pods = census.matcher(Matcher(vec![Scope { namespaces, namespace_selector: None, pods }]), symbols);
@@ -59,7 +64,8 @@ impl Budgets {
             .map(|class| {
                 let mut breaks = false;
                 for (pods, allowed) in &mut left {
-                    if census.is_meant(class, *pods) {
+                    // A pod without labels is in no budget, whatever the selector excludes.
+                    if census.has_labels(class) && census.is_meant(class, *pods) {
                         *allowed -= 1;
                         breaks |= *allowed < 0;
                     }
@@ -68,4 +74,9 @@ impl Budgets {
             })
             .collect()
     }
+}
+
+fn is_empty(selector: &Value) -> bool {
+    let labels = selector["matchLabels"].as_object().is_none_or(serde_json::Map::is_empty);
+    labels && selector["matchExpressions"].as_array().is_none_or(Vec::is_empty)
 }

@@ -12,6 +12,9 @@ mod budgets;
 mod candidates;
 mod victims;
 
+mod attempt;
+
+pub(super) use attempt::Preemption;
 pub(super) use budgets::Budgets;
-pub(super) use candidates::{Preemptions, Scene, message};
-pub(super) use victims::{Preemptor, Resident, Residents, Victims};
+pub(super) use candidates::Preemptions;
+pub(super) use victims::{Resident, Residents};

@@ -77,7 +77,7 @@ impl Residents {
 pub(in super::super) struct Victims {
     pub(in super::super) pods: Vec<Arc<Resident>>,
     /// How many of them break a budget.
-    pub(super) violations: usize,
+    pub(in super::super) violations: usize,
 }
 
 /// How much harm preemption on a node does: the greater, the better (PRI-05).

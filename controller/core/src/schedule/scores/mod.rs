@@ -2,10 +2,13 @@
 //! Kubernetes rounds.
 
 mod balanced_allocation;
+mod image_locality;
 mod inter_pod_affinity;
 mod least_allocated;
 mod logarithm;
+mod most_allocated;
 mod node_affinity;
+mod normalise;
 mod pod_topology_spread;
 mod taint_toleration;
 
@@ -19,10 +22,11 @@ use super::rules::Asked;
 pub(super) const MAX_POINTS: i64 = 100;
 
 /// One score about the node alone.
+#[derive(Debug)]
 pub(super) struct Score {
     /// Kubernetes' name of the plugin.
     pub(super) name: &'static str,
-    /// How much it counts.
+    /// How much it counts where the profile does not say.
     pub(super) weight: i64,
     /// Whether it has anything to say of this pod; otherwise every node gets 0.
     pub(super) applies: fn(&Question) -> bool,
@@ -56,18 +60,27 @@ impl Normalise {
 }
 
 /// One score about other pods.
+#[derive(Debug)]
 pub(super) struct PodScore {
     /// Kubernetes' name of the plugin.
     pub(super) name: &'static str,
-    /// How much it counts.
+    /// How much it counts where the profile does not say.
     pub(super) weight: i64,
     /// Writes 0 to 100 points for each of the nodes that are left; says `false` if it has nothing to say of this pod.
     pub(super) points: fn(Cluster<'_>, &[NodeId], &Asked, ClassId, &mut Vec<i64>) -> bool,
 }
 
 /// Every score about the node alone.
-pub(super) const SCORES: &[Score] =
-    &[taint_toleration::SCORE, node_affinity::SCORE, least_allocated::SCORE, balanced_allocation::SCORE];
+pub(super) const SCORES: &[Score] = &[
+    taint_toleration::SCORE,
+    node_affinity::SCORE,
+    least_allocated::SCORE,
+    balanced_allocation::SCORE,
+    image_locality::SCORE,
+];
+
+/// Takes the place of the score of the same name in profiles that want nodes to be used well.
+pub(super) const MOST_ALLOCATED: &Score = &most_allocated::SCORE;
 
 /// Every score about other pods.
 pub(super) const POD_SCORES: &[PodScore] = &[pod_topology_spread::SCORE, inter_pod_affinity::SCORE];

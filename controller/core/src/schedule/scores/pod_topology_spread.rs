@@ -1,7 +1,7 @@
 //! `PodTopologySpread`: constraints with `ScheduleAnyway` (TSC-04). A node has as many points against it as its domains
 //! count pods, each weighted by the logarithm of how many domains there are.
 
-use super::{MAX_POINTS, PodScore, logarithm};
+use super::{MAX_POINTS, PodScore, logarithm, normalise};
 use crate::schedule::census::{ClassId, CounterId, Domain};
 use crate::schedule::nodes::NodeId;
 use crate::schedule::overlay::Cluster;
@@ -10,12 +10,20 @@ use crate::schedule::rules::Asked;
 
 pub(super) const SCORE: PodScore = PodScore { name: "PodTopologySpread", weight: 2, points };
 
+/// In the place of points against a node that is left out; no sum is negative.
+const IGNORED: i64 = -1;
+
 /// One constraint, weighed against the nodes that are left.
 struct Weighed<'a> {
     domains: &'a [Domain],
     /// Points against a node, by its domain.
     against: Vec<f64>,
     otherwise: f64,
+}
+
+/// Kubernetes rounds halves away from zero; there are no negative sums.
+fn round(sum: f64) -> i64 {
+    (sum + 0.5) as i64
 }
 
 fn domain(domains: &[Domain], node: NodeId) -> Option<usize> {
@@ -40,24 +48,36 @@ fn points(cluster: Cluster<'_>, left: &[NodeId], asked: &Asked, _class: ClassId,
             let size = if constraint.key == cluster.symbols.hostname {
                 left.len() - ignored
             } else {
-                count_domains(domains, left, needs_all.then_some(&is_ignored))
+                let is_ignored: Option<&dyn Fn(NodeId) -> bool> = if ignored > 0 { Some(&is_ignored) } else { None };
+                count_domains(domains, left, is_ignored)
             };
             weigh(cluster, constraint, *counter, domains, size)
         })
         .collect();
     let against = |node: NodeId| {
         if ignored > 0 && is_ignored(node) {
-            return None;
+            return IGNORED;
         }
         let sum = weighed.iter().fold(0.0, |sum, constraint| {
             let found = domain(constraint.domains, node);
             sum + found.map_or(0.0, |found| constraint.against.get(found).copied().unwrap_or(constraint.otherwise))
         });
-        // Kubernetes rounds halves away from zero; there are no negative sums.
-        Some((sum + 0.5) as i64)
+        round(sum)
     };
-    let raw: Vec<Option<i64>> = left.iter().map(|node| against(*node)).collect();
-    normalise(&raw, points);
+    points.clear();
+    match &weighed[..] {
+        // As most are: what is against a node is then the same in all of its domain.
+        [only] if ignored == 0 => {
+            let by_domain: Vec<i64> = only.against.iter().map(|sum| round(*sum)).collect();
+            let (otherwise, without) = (round(only.otherwise), 0);
+            points.extend(left.iter().map(|node| match domain(only.domains, *node) {
+                Some(domain) => by_domain.get(domain).copied().unwrap_or(otherwise),
+                None => without,
+            }));
+        }
+        _ => points.extend(left.iter().map(|node| against(*node))),
+    }
+    to_points(points);
     true
 }
 
@@ -96,13 +116,13 @@ fn count_domains(domains: &[Domain], left: &[NodeId], ignored: Option<&dyn Fn(No
 }
 
 /// The fewest points against become the most for: 100 x (most + fewest - own) / most.
-fn normalise(raw: &[Option<i64>], points: &mut Vec<i64>) {
-    let counted = || raw.iter().flatten().copied();
+fn to_points(against: &mut [i64]) {
+    let counted = || against.iter().copied().filter(|own| *own != IGNORED);
     let (fewest, most) = (counted().min().unwrap_or_default(), counted().max().unwrap_or_default());
-    points.clear();
-    points.extend(raw.iter().map(|own| match own {
-        None => 0,
-        Some(_) if most == 0 => MAX_POINTS,
-        Some(own) => MAX_POINTS * (most + fewest - own) / most,
-    }));
+    let lowest = if counted().count() < against.len() { IGNORED } else { fewest };
+    normalise::all(against, lowest, most, |own| match own {
+        IGNORED => 0,
+        _ if most == 0 => MAX_POINTS,
+        own => MAX_POINTS * (most + fewest - own) / most,
+    });
 }

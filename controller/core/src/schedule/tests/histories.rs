@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{World, node, pod};
 use crate::kind::Kind;
 use crate::object::Key;
+use crate::plan::Write;
 use crate::schedule::Verdict;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -281,4 +282,27 @@ fn what_is_lacking_is_told_in_the_same_order_whatever_was_asked_before() {
         super::refusals(&world.explain(&both), "a")
     };
     assert_eq!(lacks("gpio", "camera"), lacks("camera", "gpio"));
+}
+
+#[test]
+fn those_who_lose_their_room_lose_it_in_the_same_order_whatever_came_before() {
+    // SCH-06, PRI-08
+    let losers = |order: [&str; 3]| {
+        let mut world = World::new(1);
+        world.put(Kind::NODE, node("a", "2", "8Gi"));
+        world.put(Kind::POD, on(asking("low", "2", -5), "a"));
+        for name in order {
+            world.put(Kind::POD, nominated(asking(name, "500m", 1), "a"));
+        }
+        world.settle();
+        world.put(Kind::POD, asking("high", "2", 10));
+        let plan = world.scheduler.step(&world.view, world.now).unwrap();
+        let cleared = plan.writes.iter().filter_map(|write| match write {
+            Write::Status { key, status, .. } if status["nominatedNodeName"].is_null() => Some(key.name.to_string()),
+            _ => None,
+        });
+        cleared.filter(|name| name != "low").collect::<Vec<_>>()
+    };
+    assert_eq!(losers(["x", "y", "z"]), ["x", "y", "z"]);
+    assert_eq!(losers(["z", "x", "y"]), ["x", "y", "z"]);
 }

@@ -306,8 +306,15 @@ fn budgets_are_best_effort_and_follow_their_objects() {
     world.put(Kind::POD, asking("p", "2", 10));
     world.settle();
     assert!(is_going(&world, "guarded"), "there is no other way");
-    // An empty selector means every pod of the namespace, a missing one none; one that is gone guards nobody.
-    let selectors = [(Some(json!({})), "default", "b"), (Some(json!({})), "other", "a"), (None, "default", "a")];
+    // To Kubernetes' scheduler an empty selector protects nobody, as a missing one; one that is gone guards nobody.
+    let some = |operator: &str, key: &str| json!({"matchExpressions": [{"key": key, "operator": operator}]});
+    let selectors = [
+        (Some(some("Exists", "app")), "default", "b"),
+        (Some(some("DoesNotExist", "x")), "default", "b"),
+        (Some(some("Exists", "app")), "other", "a"),
+        (Some(json!({})), "default", "a"),
+        (None, "default", "a"),
+    ];
     for (selector, namespace, expected) in selectors {
         for deleted in [false, true] {
             let mut world = World::new(1);
@@ -315,6 +322,7 @@ fn budgets_are_best_effort_and_follow_their_objects() {
                 world.put(Kind::NODE, node(name, "2", "8Gi"));
                 let mut value = asking(&format!("on-{name}"), "2", priority);
                 value["metadata"]["namespace"] = json!(if name == "a" { "default" } else { "far" });
+                value["metadata"]["labels"] = json!({"app": "db"});
                 value["spec"]["nodeName"] = json!(name);
                 world.put(Kind::POD, value);
             }
@@ -333,4 +341,21 @@ fn budgets_are_best_effort_and_follow_their_objects() {
             assert_eq!(nominated(&world, &p).as_deref(), Some(expected), "{selector:?} {namespace} {deleted}");
         }
     }
+}
+
+// PRI-07
+#[test]
+fn a_budget_that_excludes_some_labels_protects_no_pod_without_labels() {
+    let mut world = World::new(1);
+    for (name, priority) in [("a", 1), ("b", 5)] {
+        world.put(Kind::NODE, node(name, "2", "8Gi"));
+        running(&mut world, &format!("on-{name}"), name, "2", priority, 0);
+    }
+    let selector = json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]});
+    let budget =
+        json!({"metadata": {"name": "others"}, "spec": {"selector": selector}, "status": {"disruptionsAllowed": 0}});
+    world.put(Kind::POD_DISRUPTION_BUDGET, budget);
+    let p = world.put(Kind::POD, asking("p", "2", 10));
+    world.settle();
+    assert_eq!(nominated(&world, &p).as_deref(), Some("a"));
 }

@@ -1,0 +1,312 @@
+//! Persistent volumes and claims as rules see them (VOL-02): what a claim is bound to, which volumes are free, who uses
+//! what.
+//!
+//! *In:* changes of volumes, claims and classes, and pods that come and go. *Out:* answers about the claims of one pod,
+//! and a version that changes with every answer.
+//! *Must never know:* how a claim comes to be bound once its volume is chosen.
+//! *Tested:* tables through the scheduler in `tests/volumes.rs`.
+//!
+//! Nothing here costs a pod without claims anything. A pod with claims asks a question of this version of the storage,
+//! so that what was found of nodes for it is found anew when any of this has changed.
+
+mod shelves;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::filters::Refusal;
+use super::hints::Hints;
+use super::nodes::NodeId;
+use super::symbols::{Symbol, Symbols};
+use super::terms::{Facts, Term};
+use crate::kind::Kind;
+use crate::object::{Key, Object};
+use crate::plan::Write;
+use crate::selector::{LabelSelector, Labels};
+use crate::view::View;
+use crate::volumes::{BOUND_BY_CONTROLLER, ClaimPhase, ClaimRow, VolumeRow, waits_for_consumer};
+
+use shelves::Shelves;
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Volume {
+    row: VolumeRow,
+    labels: Arc<Labels>,
+    /// `spec.nodeAffinity.required`; `None` for a volume that can be reached from every node.
+    affinity: Option<Vec<Term>>,
+    is_deleting: bool,
+}
+
+impl Volume {
+    fn is_reached_from(&self, node: Facts<'_>, symbols: &Symbols) -> bool {
+        self.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node, symbols)))
+    }
+
+    fn is_free(&self) -> bool {
+        self.row.is_free() && !self.is_deleting
+    }
+}
+
+/// A claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Claim {
+    key: Key,
+    row: ClaimRow,
+    /// `spec.volumeName`, for messages.
+    volume: Symbol,
+    /// `spec.selector`; `None` when there is none.
+    selector: Option<LabelSelector>,
+    is_deleting: bool,
+}
+
+impl Claim {
+    fn bound_to(&self) -> Option<&Arc<str>> {
+        self.row.volume.as_ref().filter(|_| self.row.phase == ClaimPhase::Bound)
+    }
+
+    fn accepts(&self, volume: &Volume) -> bool {
+        volume.row.fits(&self.row) && self.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels))
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Storage {
+    version: u64,
+    claims: BTreeMap<Symbol, Claim>,
+    volumes: BTreeMap<Arc<str>, Volume>,
+    /// Classes that leave the choice of a volume to the scheduler.
+    delayed: BTreeSet<Arc<str>>,
+    shelves: Shelves,
+    /// Pods on each node that use a claim.
+    users: BTreeMap<Symbol, BTreeMap<NodeId, u32>>,
+}
+
+/// The name of a claim among all claims.
+fn claim_symbol(namespace: &str, name: &str, symbols: &mut Symbols) -> Symbol {
+    symbols.intern(&format!("{namespace}/{name}"))
+}
+
+/// The claims of a pod's volumes, each once.
+pub(super) fn claims_of(namespace: &str, spec: &Value, symbols: &mut Symbols) -> Vec<Symbol> {
+    let names = spec["volumes"].as_array().into_iter().flatten();
+    let names = names.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    let mut claims: Vec<Symbol> = names.map(|name| claim_symbol(namespace, name, symbols)).collect();
+    claims.sort_unstable();
+    claims.dedup();
+    claims
+}
+
+impl Storage {
+    /// Changes whenever an answer may.
+    pub(super) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Takes over a volume, a claim or a class; what of it could help a pod that waits. A claim helps nobody but the
+    /// pods that name it.
+    pub(super) fn observe(&mut self, object: &Object, gone: bool, symbols: &mut Symbols) -> Hints {
+        match object.key.kind {
+            Kind::PERSISTENT_VOLUME => self.observe_volume(object, gone, symbols),
+            Kind::PERSISTENT_VOLUME_CLAIM => {
+                self.observe_claim(object, gone, symbols);
+                Hints::NONE
+            }
+            _ => {
+                let name = &object.key.name;
+                let changed = if !gone && waits_for_consumer(&object.head()) {
+                    self.delayed.insert(Arc::clone(name))
+                } else {
+                    self.delayed.remove(name)
+                };
+                self.version += u64::from(changed);
+                Hints::NONE.when(changed, Hints::CLASS)
+            }
+        }
+    }
+
+    fn observe_volume(&mut self, object: &Object, gone: bool, symbols: &mut Symbols) -> Hints {
+        let name = &object.key.name;
+        let after = object.row.volume().filter(|_| !gone).map(|row| {
+            let required = object.head()["spec"]["nodeAffinity"]["required"].take();
+            let terms = |terms: &Vec<Value>| terms.iter().map(|term| Term::compile(term, symbols)).collect();
+            Volume {
+                row: row.clone(),
+                labels: Arc::clone(&object.labels),
+                affinity: required["nodeSelectorTerms"].as_array().map(terms),
+                is_deleting: object.is_deleting(),
+            }
+        });
+        if self.volumes.get(name) == after.as_ref() {
+            return Hints::NONE;
+        }
+        self.version += 1;
+        let before = self.volumes.remove(name);
+        if let Some(before) = &before {
+            self.shelves.take(name, before);
+        }
+        let Some(volume) = after else { return Hints::NONE };
+        if volume.is_free() {
+            self.shelves.put(name, &volume);
+        }
+        let is_elsewhere = before.is_none_or(|before| before.affinity != volume.affinity);
+        let hints = Hints::NONE.when(is_elsewhere || volume.is_free(), Hints::VOLUME);
+        self.volumes.insert(Arc::clone(name), volume);
+        hints
+    }
+
+    fn observe_claim(&mut self, object: &Object, gone: bool, symbols: &mut Symbols) {
+        let symbol = claim_symbol(object.namespace(), object.name(), symbols);
+        let after = object.row.claim().filter(|_| !gone).map(|row| {
+            let selector = object.head()["spec"]["selector"].take();
+            // One that cannot be read matches nothing.
+            let read = |selector| LabelSelector::of_json(selector).unwrap_or_else(|_| LabelSelector::nothing());
+            let selector = Some(&selector).filter(|selector| !selector.is_null()).map(read);
+            let volume = symbols.intern(row.volume.as_deref().unwrap_or_default());
+            Claim { key: object.key.clone(), row: row.clone(), volume, selector, is_deleting: object.is_deleting() }
+        });
+        if self.claims.get(&symbol) == after.as_ref() {
+            return;
+        }
+        self.version += 1;
+        match after {
+            Some(claim) => self.claims.insert(symbol, claim),
+            None => self.claims.remove(&symbol),
+        };
+    }
+
+    /// A pod with these claims is on a node now.
+    pub(super) fn arrive(&mut self, claims: &[Symbol], node: NodeId) {
+        for claim in claims {
+            let pods = self.users.entry(*claim).or_default().entry(node).or_default();
+            *pods += 1;
+            self.version += u64::from(*pods == 1 || self.is_for_one_pod(*claim));
+        }
+    }
+
+    /// It is gone.
+    pub(super) fn leave(&mut self, claims: &[Symbol], node: NodeId) {
+        for claim in claims {
+            let is_for_one_pod = self.is_for_one_pod(*claim);
+            let Some(nodes) = self.users.get_mut(claim) else { continue };
+            let Some(pods) = nodes.get_mut(&node) else { continue };
+            *pods -= 1;
+            self.version += u64::from(*pods == 0 || is_for_one_pod);
+            if *pods == 0 {
+                nodes.remove(&node);
+            }
+            if nodes.is_empty() {
+                self.users.remove(claim);
+            }
+        }
+    }
+
+    fn is_for_one_pod(&self, claim: Symbol) -> bool {
+        self.claims.get(&claim).is_some_and(|claim| claim.row.modes.is_for_one_pod())
+    }
+
+    /// How many pods use a claim that only one pod may use; 0 for any other claim.
+    pub(super) fn users_of_exclusive(&self, claim: Symbol) -> i64 {
+        if !self.is_for_one_pod(claim) {
+            return 0;
+        }
+        self.users.get(&claim).map_or(0, |nodes| nodes.values().map(|pods| i64::from(*pods)).sum())
+    }
+
+    /// Whether a claim's volume is in use on another node, and can be used on one at a time.
+    pub(super) fn is_attached_elsewhere(&self, claim: Symbol, node: NodeId) -> bool {
+        let Some(volume) = self.volume_of(claim) else { return false };
+        let elsewhere = |nodes: &BTreeMap<NodeId, u32>| nodes.keys().any(|other| *other != node);
+        volume.row.modes.is_for_one_node() && !volume.row.is_local && self.users.get(&claim).is_some_and(elsewhere)
+    }
+
+    fn volume_of(&self, claim: Symbol) -> Option<&Volume> {
+        self.volumes.get(self.claims.get(&claim)?.bound_to()?)
+    }
+
+    fn is_delayed(&self, claim: &Claim) -> bool {
+        claim.row.volume.is_none() && self.delayed.contains(&claim.row.class)
+    }
+
+    /// Why a pod with these claims can go nowhere at all.
+    pub(super) fn obstacle(&self, claims: &[Symbol]) -> Option<Refusal> {
+        claims.iter().find_map(|symbol| {
+            let Some(claim) = self.claims.get(symbol) else { return Some(Refusal::ClaimMissing(*symbol)) };
+            match claim.row.phase {
+                ClaimPhase::Lost => Some(Refusal::ClaimLost(*symbol, claim.volume)),
+                _ if claim.is_deleting => Some(Refusal::ClaimGoing(*symbol)),
+                ClaimPhase::Pending if !self.is_delayed(claim) => Some(Refusal::UnboundClaims),
+                ClaimPhase::Pending | ClaimPhase::Bound => None,
+            }
+        })
+    }
+
+    /// What keeps a pod with these claims from a node.
+    pub(super) fn refuse(&self, claims: &[Symbol], node: Facts<'_>, symbols: &Symbols, refusals: &mut Vec<Refusal>) {
+        let bound = || claims.iter().filter(|claim| self.claims.get(claim).and_then(Claim::bound_to).is_some());
+        if bound().any(|claim| self.volume_of(*claim).is_some_and(|volume| !volume.is_reached_from(node, symbols))) {
+            refusals.push(Refusal::VolumeAffinity);
+        }
+        if self.choose(claims, node, symbols).is_none() {
+            refusals.push(Refusal::NoVolume);
+        }
+        if bound().any(|claim| self.volume_of(*claim).is_none()) {
+            refusals.push(Refusal::VolumeGone);
+        }
+    }
+
+    /// The volumes for those of the claims that have none yet, on a node: for each, the smaller claims first, the
+    /// smallest that fits. `None` when there is not one for each.
+    fn choose(&self, claims: &[Symbol], node: Facts<'_>, symbols: &Symbols) -> Option<Vec<(&Claim, &Arc<str>)>> {
+        let known = claims.iter().filter_map(|claim| self.claims.get(claim));
+        let mut waiting: Vec<&Claim> =
+            known.filter(|claim| claim.row.phase == ClaimPhase::Pending && self.is_delayed(claim)).collect();
+        waiting.sort_by(|one, two| (one.row.request_bytes, &one.key).cmp(&(two.row.request_bytes, &two.key)));
+        let mut chosen: Vec<(&Claim, &Arc<str>)> = Vec::new();
+        for claim in waiting {
+            let accepts = |name: &Arc<str>| {
+                let Some(volume) = self.volumes.get(name) else { return false };
+                claim.accepts(volume)
+                    && volume.is_reached_from(node, symbols)
+                    && chosen.iter().all(|(_, taken)| *taken != name)
+            };
+            let volume = self.shelves.smallest(&claim.row, node, accepts)?;
+            chosen.push((claim, volume));
+        }
+        Some(chosen)
+    }
+
+    /// Sets volumes aside for the claims of a pod that goes to a node. Who binds claims does the rest.
+    pub(super) fn set_aside(&self, view: &View, claims: &[Symbol], node: Facts<'_>, symbols: &Symbols) -> Vec<Write> {
+        let chosen = self.choose(claims, node, symbols).unwrap_or_default();
+        let write = |(claim, volume): (&Claim, &Arc<str>)| {
+            let volume = view.get(&Key::new(Kind::PERSISTENT_VOLUME, "", volume))?;
+            set_aside(volume, view.get(&claim.key)?)
+        };
+        chosen.into_iter().filter_map(write).collect()
+    }
+}
+
+/// Says in a volume which claim is to have it; `None` if it says so.
+pub(crate) fn set_aside(volume: &Object, claim: &Object) -> Option<Write> {
+    let mut value = volume.value();
+    let before = value.clone();
+    let is_stated = value["spec"]["claimRef"].is_object();
+    value["spec"]["claimRef"] = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.namespace(), "name": claim.name(),
+        "uid": claim.uid.to_string(), "resourceVersion": claim.revision.to_string(),
+    });
+    if is_stated {
+        // It said the same without the uid.
+        let known = &before["spec"]["claimRef"];
+        if known["uid"] == value["spec"]["claimRef"]["uid"] {
+            return None;
+        }
+    } else {
+        value["metadata"]["annotations"][BOUND_BY_CONTROLLER] = json!("yes");
+    }
+    Some(Write::Update { key: volume.key.clone(), expected: volume.revision, value })
+}
