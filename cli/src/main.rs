@@ -8,12 +8,16 @@ mod apply;
 mod arguments;
 mod client;
 mod controller;
+mod explain_placement;
 mod fleet;
 mod image;
 mod kubeconfig;
 mod load;
 mod open_files;
+mod scheduler_config;
 mod simulate;
+mod simulate_placement;
+mod table;
 mod up;
 
 use std::error::Error;
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         Command::Apply(options) => apply::run(&options),
         Command::Image(command) => image::run(&command),
         Command::Simulate(options) => simulate::run(&options),
+        Command::ExplainPlacement(options) => explain_placement::run(&options),
+        Command::SimulatePlacement(options) => Ok(simulate_placement::run(&options)),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("coracle: {}", chain(error.as_ref()));
