@@ -61,6 +61,10 @@ impl SimulatedController {
         self.tell_room(now);
     }
 
+    pub(crate) const fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     fn tell_room(&mut self, now: u64) {
         let room = if self.is_full { Room::Full("the disk is full".to_owned()) } else { Room::Plenty };
         let now = self.clock(now);

@@ -16,9 +16,11 @@ mod checkers;
 mod controller;
 mod network;
 mod node;
+mod placement;
 mod promises;
 mod rest;
 mod runtime;
+mod scheduling;
 #[cfg(test)]
 mod tests;
 mod users;

@@ -71,6 +71,12 @@ impl Promises {
         Ok(())
     }
 
+    /// Whether an object was acknowledged.
+    #[cfg(test)]
+    pub(crate) fn keeps(&self, key: &Key) -> bool {
+        self.kept.contains_key(key)
+    }
+
     /// Whether everything that was promised is there.
     pub(crate) fn check(&self, durable: &BTreeMap<Key, Arc<Object>>) -> Result<(), String> {
         for (key, (uid, revision)) in &self.kept {

@@ -1,7 +1,7 @@
 //! Whether a healed cluster has come to rest at what its users asked for.
 //!
-//! More may be asked for than the nodes can hold. Then a pod may wait, if there is truly no node with room for it, and
-//! its owner may be short of exactly as many.
+//! More may be asked for than the nodes can hold. Then a pod may wait, if there is truly no node that would take it, not
+//! even without the pods of lower priority, and its owner may be short of exactly as many.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use coracle_controller_core::{Key, Kind, Object};
 use coracle_model::Phase;
 
 use crate::node::Node;
+use crate::placement::{Placement, can_preempt};
 
 /// What still differs from what the users asked for; empty once the cluster has come to rest.
 pub(crate) fn unrest(durable: &BTreeMap<Key, Arc<Object>>, nodes: &[Node]) -> Vec<String> {
@@ -48,32 +49,22 @@ pub(crate) fn unrest(durable: &BTreeMap<Key, Arc<Object>>, nodes: &[Node]) -> Ve
 struct Scene<'a> {
     nodes: &'a [Node],
     uids: BTreeMap<coracle_model::PodUid, &'a Arc<Object>>,
-    /// Of every node, the free processor time in thousandths and the free places.
-    free: BTreeMap<&'a str, (u64, u32)>,
+    placement: Placement,
 }
 
 impl<'a> Scene<'a> {
     fn new(durable: &'a BTreeMap<Key, Arc<Object>>, nodes: &'a [Node]) -> Self {
-        let rows = durable.values().filter_map(|object| Some((object.name(), object.row.node()?)));
-        let mut free: BTreeMap<&str, (u64, u32)> =
-            rows.map(|(name, row)| (name, (row.allocatable.cpu_millis, row.max_pods))).collect();
-        for row in durable.values().filter_map(|object| live(object)) {
-            if let Some((cpu, pods)) = row.node.as_deref().and_then(|node| free.get_mut(node)) {
-                *cpu = cpu.saturating_sub(row.requests.cpu_millis);
-                *pods = pods.saturating_sub(1);
-            }
-        }
-        Self { nodes, uids: durable.values().map(|object| (object.uid, object)).collect(), free }
+        let placement = Placement::of(durable);
+        Self { nodes, uids: durable.values().map(|object| (object.uid, object)).collect(), placement }
     }
 
-    /// Whether a pod waits for a place that does not exist. One of a daemon set may go to one node only.
+    /// Whether a pod waits for a place that does not exist, and that nobody can be asked to leave.
     fn is_starved(&self, pod: &Object) -> bool {
-        let Some(row) = live(pod).filter(|row| row.node.is_none()) else { return false };
-        let spec = &pod.value()["spec"];
-        let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        let only = required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str();
-        let mut meant = self.free.iter().filter(|(name, _)| only.is_none_or(|only| only == **name));
-        meant.all(|(_, (cpu, pods))| *cpu < row.requests.cpu_millis || *pods == 0)
+        if live(pod).is_none_or(|row| row.node.is_some()) {
+            return false;
+        }
+        let pod = pod.value();
+        self.placement.feasible(&pod).is_empty() && !can_preempt(&self.placement, &pod)
     }
 
     fn deployment(&self, deployment: &Object, found: &mut Vec<String>) {

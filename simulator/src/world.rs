@@ -16,6 +16,8 @@ use crate::network::{Agenda, Happening, Weather};
 use crate::node::{Node, Outside};
 use crate::promises::Promises;
 use crate::rest;
+use crate::scheduling::SchedulingJudge;
+use crate::users;
 
 mod trouble;
 
@@ -35,18 +37,22 @@ pub struct Report {
     crashes: u64,
     /// Disks that were full, clocks that jumped, processes that stood still.
     oddities: u64,
+    bindings: u64,
+    /// Pods that had to make room.
+    evictions: u64,
     /// A fingerprint of everything that became durable: two runs of one seed give the same.
     pub fingerprint: u64,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, nodes, virtual_ms, requests, refused, batches, changes, crashes, oddities, fingerprint } =
-            self;
+        let Self { steps, nodes, virtual_ms, requests, refused, batches, changes, crashes, oddities, .. } = self;
+        let Self { bindings, evictions, fingerprint, .. } = self;
         write!(
             f,
             "{steps} steps, {nodes} nodes, {} virtual s, {requests} requests ({refused} refused), {batches} batches, \
-             {changes} changes, {crashes} crashes, {oddities} oddities, fingerprint {fingerprint:016x}",
+             {changes} changes, {bindings} bindings, {evictions} evictions, {crashes} crashes, {oddities} oddities, \
+             fingerprint {fingerprint:016x}",
             virtual_ms / 1000
         )
     }
@@ -61,6 +67,7 @@ pub(crate) struct World<'a> {
     controller: SimulatedController,
     nodes: Vec<Node>,
     judge: Judge,
+    scheduling: SchedulingJudge,
     promises: Promises,
     /// The broker is a process of its own, and lives on when the controller crashes.
     broker_is_apart: bool,
@@ -88,6 +95,8 @@ impl<'a> World<'a> {
             changes: 0,
             crashes: 0,
             oddities: 0,
+            bindings: 0,
+            evictions: 0,
             fingerprint: seed,
         };
         let mut world = Self {
@@ -97,6 +106,7 @@ impl<'a> World<'a> {
             controller: SimulatedController::new(),
             nodes: (0..count).map(Node::new).collect(),
             judge: Judge::default(),
+            scheduling: SchedulingJudge::default(),
             promises: Promises::default(),
             broker_is_apart: chance.per_mille(300),
             crash: None,
@@ -136,7 +146,12 @@ impl<'a> World<'a> {
         }
         self.agenda.at(self.now + 1, Happening::ControllerHasRoom);
         self.agenda.at(self.now + 1, Happening::ControllerGoesOn);
-        self.run_until(self.now + 1_000)
+        self.run_until(self.now + 1_000)?;
+        // Whoever waits for a class of its own gets it.
+        for number in 0..users::CLASSES {
+            self.ask(users::priority_class(number));
+        }
+        Ok(())
     }
 
     /// Runs until the cluster is at rest, and says what is not if it never is.
@@ -158,6 +173,7 @@ impl<'a> World<'a> {
     pub(crate) fn report(mut self, steps: u64) -> Report {
         self.report.steps = steps;
         self.report.virtual_ms = self.now;
+        (self.report.bindings, self.report.evictions) = (self.scheduling.bindings, self.scheduling.evictions);
         for object in self.controller.durable().values() {
             for byte in object.body().bytes() {
                 self.report.fingerprint = (self.report.fingerprint ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -169,7 +185,8 @@ impl<'a> World<'a> {
     /// What no store may do: an object that was acknowledged is gone after a restart.
     #[cfg(test)]
     pub(crate) fn lose(&mut self, kind: Kind) -> Option<Key> {
-        let key = self.controller.durable().keys().find(|key| key.kind == kind).cloned()?;
+        let mut keys = self.controller.durable().keys();
+        let key = keys.find(|key| key.kind == kind && self.promises.keeps(key)).cloned()?;
         self.controller.lose(&key);
         Some(key)
     }
@@ -227,19 +244,27 @@ impl<'a> World<'a> {
             self.with_node(node, Node::tick);
         }
         if self.controller_stands_still {
-            return Ok(());
+            return self.judge_waits(false);
         }
         let was_up = self.controller.is_up();
         let turn = self.controller.turn(self.now, self.crash, &mut self.chance);
+        let has_changed = !turn.changes.is_empty();
         if turn.crashed.is_some() {
             self.crash = None;
+            self.scheduling.started(self.controller.durable());
         }
         self.release(turn)?;
+        self.judge_waits(has_changed)?;
         if was_up && !self.controller.is_up() {
             let crash = self.crash.take();
             self.controller_crashed(crash);
         }
         Ok(())
+    }
+
+    fn judge_waits(&mut self, has_changed: bool) -> Result<(), Violation> {
+        let is_working = self.controller.is_up() && !self.controller.is_full() && !self.controller_stands_still;
+        self.scheduling.waits(self.now, is_working, has_changed).map_err(|what| self.violation(what))
     }
 
     fn release(&mut self, turn: Turn) -> Result<(), Violation> {
@@ -250,6 +275,7 @@ impl<'a> World<'a> {
             let durable = self.controller.durable();
             self.promises.batch(&turn.changes, durable, &self.nodes).map_err(|what| self.violation(what))?;
             checkers::capacity(self.controller.durable()).map_err(|what| self.violation(what))?;
+            self.scheduling.batch(&turn.changes).map_err(|what| self.violation(what))?;
         }
         self.judge.runs(&self.nodes).map_err(|what| self.violation(what))?;
         for (_, answer) in turn.answers {
@@ -317,6 +343,7 @@ impl<'a> World<'a> {
                     self.controller_stands_still = false;
                     self.promises.check(self.controller.durable()).map_err(|what| self.violation(what))?;
                     self.controller.start(self.now, &mut self.chance);
+                    self.scheduling.started(self.controller.durable());
                 }
             }
             Happening::Reunited { node } => {

@@ -8,6 +8,8 @@ const SEEDS: std::ops::Range<u64> = 0..12;
 const FOUND: &[u64] = &[
     // An acknowledgement covered an earlier report that was lost: pods never ended, or never became ready.
     29, 33, 34, 61, 80, 86,
+    // A replica set whose pods had been refused made none until a clock that had been set back was as far again.
+    54, 133,
 ];
 const FRESH: u64 = 6;
 const STEPS: u64 = 1500;
@@ -23,7 +25,7 @@ fn check(seed: u64) -> coracle_simulator::Report {
 
 #[test]
 fn fixed_seeds_are_safe_and_come_to_rest() {
-    // LIF-01, SAF-01, SAF-05, SAF-08, DEP-02
+    // LIF-01, SAF-01, SAF-05, SAF-08, DEP-02, SCH-01, SCH-04, PRI-04, PRI-05, PRI-07
     for seed in SEEDS.chain(FOUND.iter().copied()) {
         let _report = check(seed);
     }

@@ -45,6 +45,10 @@ impl World<'_> {
             }
             175 => self.ask(users::forget_node(&self.nodes[node].name)),
             176..=183 => self.oddity(node, later),
+            184..=191 => {
+                let wish = users::change_node(&self.nodes[node].name, &mut self.chance);
+                self.ask(wish);
+            }
             _ => {}
         }
     }
