@@ -168,7 +168,11 @@ fn a_budget_holds_a_drain_back_until_there_are_enough_elsewhere() {
     cluster.apply("budget.yaml", budget);
     wait::until("the budget is counted", || {
         let status = cluster.get(&["pdb", "web"]).unwrap_or_default()["status"].take();
-        if status["currentHealthy"] == 2 && status["disruptionsAllowed"] == 0 { Ok(()) } else { Err(status.to_string()) }
+        if status["currentHealthy"] == 2 && status["disruptionsAllowed"] == 0 {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        }
     });
     let output = run(&mut cluster.kubectl(&["drain", "node-1", "--timeout=3s"]));
     assert!(!output.status.success());

@@ -264,7 +264,9 @@ mod tests {
         assert_eq!(resources("batch", "v1"), None);
         let named = names(&groups()["groups"], "name");
         let computed = ["authentication.k8s.io", "authorization.k8s.io", "metrics.k8s.io"];
-        for name in ["apps", "coordination.k8s.io", "scheduling.k8s.io", "policy", "storage.k8s.io"].iter().chain(&computed) {
+        for name in
+            ["apps", "coordination.k8s.io", "scheduling.k8s.io", "policy", "storage.k8s.io"].iter().chain(&computed)
+        {
             assert!(named.contains(&(*name).to_owned()), "{name}");
         }
         let list = resources("metrics.k8s.io", "v1beta1").expect("served");

@@ -13,7 +13,8 @@ use super::query::Query;
 use super::respond::Shape;
 use super::route::{Route, Target, route};
 use super::{
-    App, accept, authenticate, body, documents, images, log, placement, proxy, read, respond, review, usage, watch, write,
+    App, accept, authenticate, body, documents, images, log, placement, proxy, read, respond, review, usage, watch,
+    write,
 };
 use crate::keys::User;
 
