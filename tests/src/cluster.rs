@@ -9,6 +9,9 @@ use tempfile::TempDir;
 use crate::programs::{Process, built, free_port, run, succeed};
 use crate::{tools, wait};
 
+/// The name of a file that a test may write with [`Cluster::start_in`]: how the controller schedules.
+pub const SCHEDULER_CONFIG: &str = "scheduler.yaml";
+
 /// Processes and their directory; everything ends when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
@@ -246,6 +249,10 @@ fn controller(dir: &Path, broker: BrokerKind, url: &str, api: &str) -> Process {
         BrokerKind::Embedded => command.args(["--mqtt-listen", url.trim_start_matches("mqtt://")]),
         BrokerKind::Mosquitto => command.args(["--mqtt-broker", url]),
     };
+    let configuration = dir.join(SCHEDULER_CONFIG);
+    if configuration.exists() {
+        command.arg("--scheduler-config").arg(configuration);
+    }
     let log = dir.join("controller.log");
     // The log of an earlier start stays readable under another name.
     let _ = std::fs::rename(&log, dir.join("controller-before.log"));

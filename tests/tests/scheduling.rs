@@ -1,13 +1,18 @@
 //! Where pods go, as somebody with kubectl sees it: spread, kept apart, made room for, held back, and told why not.
 
-use coracle_tests::cluster::{BrokerKind, Cluster, condition};
-use coracle_tests::programs::{root, run, succeed};
+use std::process::Command;
+
+use coracle_tests::cluster::{BrokerKind, Cluster, SCHEDULER_CONFIG, condition};
+use coracle_tests::programs::{built, root, run, succeed};
 use coracle_tests::wait;
 use serde_json::Value;
 
 /// A cluster whose nodes are in two zones in turn, with an image that waits.
 fn start(agents: usize) -> Cluster {
-    let cluster = Cluster::start(BrokerKind::Embedded, agents);
+    with_image(Cluster::start(BrokerKind::Embedded, agents))
+}
+
+fn with_image(cluster: Cluster) -> Cluster {
     let file = root().join("workloads/built/files.wasm");
     let _ = succeed(cluster.coracle(&["image", "push"]).arg(file).arg("test/files:1"));
     cluster
@@ -196,4 +201,68 @@ fn a_gated_pod_waits_for_its_gates() {
     let patch = "[{\"op\": \"remove\", \"path\": \"/spec/schedulingGates\"}]";
     let _ = succeed(&mut cluster.kubectl(&["patch", "pod", "gated", "--type=json", "-p", patch]));
     let _ = cluster.wait_for_pod("gated", "is Ready", |pod| condition(pod, "Ready") == "True");
+}
+
+const PROFILES: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+- schedulerName: packing
+  disablePreemption: true
+  pluginConfig:
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}
+";
+
+#[test]
+fn profiles_of_a_configuration_place_each_their_own_pods() {
+    // SCH-02, SCH-03, PRI-10
+    let cluster = with_image(Cluster::start_in(BrokerKind::Embedded, 3, |dir| {
+        std::fs::write(dir.join(SCHEDULER_CONFIG), PROFILES).expect("the file can be written");
+    }));
+    let packed = |name: &str, class: &str, millis: u64| {
+        asking(name, class, millis).replace("spec:\n", "spec:\n  schedulerName: packing\n")
+    };
+    cluster.apply("classes.yaml", &[class("low", 10, ""), class("high", 1000, "")].concat());
+    let all = allocatable(&cluster, "node-1");
+    let mut nodes = Vec::new();
+    for name in ["one", "two", "three"] {
+        cluster.apply("packed.yaml", &packed(name, "low", all / 5));
+        nodes.push(node_of(&cluster.wait_for_pod(name, "has a node", |pod| !node_of(pod).is_empty())).to_owned());
+    }
+    assert!(nodes.iter().all(|node| *node == nodes[0]), "the default would have spread them: {nodes:?}");
+
+    for (name, millis) in [("fill-one", all * 9 / 10), ("fill-two", all * 9 / 10)] {
+        cluster.apply("fill.yaml", &asking(name, "low", millis));
+        let _ = cluster.wait_for_pod(name, "has a node", |pod| !node_of(pod).is_empty());
+    }
+    cluster.apply("polite.yaml", &packed("polite", "high", all * 8 / 10));
+    let polite = cluster.wait_for_pod("polite", "says why it waits", |pod| !why_pending(pod).is_empty());
+    assert!(why_pending(&polite).starts_with("0/3 nodes are available: 3 Insufficient cpu."), "{polite:#}");
+    let pods = cluster.list(&["pods"]);
+    assert!(pods.iter().all(|pod| pod["metadata"]["deletionTimestamp"].is_null()), "nobody had to go: {pods:#?}");
+
+    let foreign = asking("foreign", "low", 1).replace("spec:\n", "spec:\n  schedulerName: somebody-else\n");
+    cluster.apply("foreign.yaml", &foreign);
+    wait::until("the pod of a scheduler that is not there says so", || {
+        let told = events_of(&cluster, "foreign", "FailedScheduling");
+        let names = |text: &String| text.contains("somebody-else") && text.contains("packing");
+        if told.len() == 1 && told.iter().all(names) { Ok(()) } else { Err(format!("{told:?}")) }
+    });
+}
+
+#[test]
+fn a_configuration_with_mistakes_stops_the_start_and_names_them() {
+    // PRI-10
+    let dir = tempfile::TempDir::new().expect("a temporary directory");
+    let file = dir.path().join("wrong.yaml");
+    let wrong =
+        PROFILES.replace("  disablePreemption: true", "  plugins: {score: {enabled: [{name: Luck, weight: 101}]}}");
+    std::fs::write(&file, wrong).expect("the file can be written");
+    let mut command = Command::new(built("coracle"));
+    command.arg("controller").arg("--data-dir").arg(dir.path().join("data")).arg("--scheduler-config").arg(&file);
+    let output = run(&mut command);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(words.contains("profiles[1].plugins.score.enabled[0]") && words.contains("\"Luck\""), "{words}");
 }
