@@ -23,6 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::uses::Uses;
 use crate::disk::{DiskError, read_sealed, sync_directory, write_sealed};
+use crate::space::Space;
 
 /// Artifacts kept beyond those that the desired set or a run needs.
 const MAX_ARTIFACTS: usize = 128;
@@ -142,9 +143,9 @@ impl Artifacts {
     /// # Errors
     /// When the directories cannot be made or read.
     pub fn open(data_dir: &Path) -> Result<Self, DiskError> {
-        let disk = rustix::fs::statvfs(data_dir).map(|disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+        let space = Space::around(data_dir);
         // At least one must find room, and where the system does not say, there is some.
-        let part = disk.map_or(MOST_BYTES, |bytes| bytes / PART_OF_DISK).max(MAX_ARTIFACT_BYTES as u64);
+        let part = space.map_or(MOST_BYTES, |space| space.total_bytes / PART_OF_DISK).max(MAX_ARTIFACT_BYTES as u64);
         Self::open_with_room(data_dir, part.min(MOST_BYTES))
     }
 

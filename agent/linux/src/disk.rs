@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use self::numbers::Numbers;
+use crate::space::Space;
 
 /// The format of sealed files.
 const SEAL: &[u8; 8] = b"coracle1";
@@ -186,7 +187,7 @@ impl DataDir {
 
     /// Makes the reserve when there is none and plenty of room: real bytes, since holes reserve nothing.
     fn reserve(&mut self) {
-        if self.has_reserve || free_bytes(&self.path).is_none_or(|free| free < RESERVE_AGAIN_BYTES) {
+        if self.has_reserve || Space::around(&self.path).is_none_or(|space| space.free_bytes < RESERVE_AGAIN_BYTES) {
             return;
         }
         let bytes: Vec<u8> = (0..RESERVE_BYTES).map(|index| (index % 251) as u8).collect();
@@ -195,11 +196,6 @@ impl DataDir {
             Err(error) => tracing::debug!(%error, "failed to reserve room on the disk"),
         }
     }
-}
-
-/// What this user may still write on the disk of a directory; nothing if the system does not say.
-fn free_bytes(directory: &Path) -> Option<u64> {
-    rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Writes a value with a checksum, atomically.

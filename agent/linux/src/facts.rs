@@ -7,6 +7,7 @@ use std::thread;
 use coracle_model::{BootId, NodeFacts, PodUid, ResourceAmounts};
 
 use crate::runtime;
+use crate::space::Space;
 
 /// `status.capacity.pods`: guests are small, so there may be many more than a kubelet's 110.
 const MAX_PODS: u32 = 1000;
@@ -22,7 +23,8 @@ const RESERVED_STORAGE_BYTES: u64 = 1024 * 1024 * 1024;
 pub fn read(zone: String, labels: Vec<(String, String)>, data_dir: &Path) -> NodeFacts {
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
     let memory_bytes = memory_total(&text("/proc/meminfo")).min(cgroup_limit(&text("/proc/self/cgroup")));
-    let capacity = ResourceAmounts { cpu_millis: cores * 1000, memory_bytes, storage_bytes: disk_total(data_dir) };
+    let storage_bytes = Space::around(data_dir).map_or(0, |space| space.total_bytes);
+    let capacity = ResourceAmounts { cpu_millis: cores * 1000, memory_bytes, storage_bytes };
     let allocatable = ResourceAmounts {
         cpu_millis: capacity.cpu_millis.saturating_sub(RESERVED_CPU_MILLIS),
         memory_bytes: memory_bytes - RESERVED_MEMORY_BYTES.min(memory_bytes / 8),
@@ -84,14 +86,6 @@ fn cgroup_limit(cgroup: &str) -> u64 {
         .filter_map(|directory| text(&directory.join("memory.max").to_string_lossy()).trim().parse().ok())
         .min()
         .unwrap_or(u64::MAX)
-}
-
-/// The size of the file system that this is on, in bytes (`ephemeral-storage`). What root may keep for itself of it is
-/// not for pods.
-fn disk_total(path: &Path) -> u64 {
-    let Ok(disk) = rustix::fs::statvfs(path) else { return 0 };
-    let kept = disk.f_bfree.saturating_sub(disk.f_bavail);
-    disk.f_blocks.saturating_sub(kept).saturating_mul(disk.f_frsize)
 }
 
 /// `PRETTY_NAME`, without its quotes.

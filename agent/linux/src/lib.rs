@@ -8,6 +8,7 @@
 //! tasks, so neither ever holds up the link. Several agents fit into one process: nothing here is global.
 
 pub mod facts;
+mod space;
 
 pub mod disk;
 

@@ -33,6 +33,7 @@ use coracle_model::{Container, InstanceId, Pod, PodUid, Volume, VolumeSource};
 pub use self::survey::{Subject, Verdict, survey};
 pub use self::surveyor::{Surveyor, Turn};
 use crate::runtime::{DiskQuota, Preopen};
+use crate::space::Space;
 
 /// What one pod may take of a disk or a memory if it does not say itself: this part of the whole.
 const PODS_SHARE: u64 = 10;
@@ -110,15 +111,20 @@ impl Volumes {
     /// the memory does not know stay until [`Self::tear_down_others`].
     #[must_use]
     pub fn remembered(data_dir: &Path, instance: InstanceId, remembered: &Remembered) -> Self {
-        Self::open(data_dir, instance, &remembered.finished.iter().map(|status| status.uid).collect())
+        Self::open(data_dir, instance, &remembered.finished.iter().map(|status| status.uid).collect(), Space::around)
     }
 
-    /// Opens the volumes in a data directory, and in memory where there is some. Those of the pods in `ended` go.
-    #[must_use]
-    pub fn open(data_dir: &Path, instance: InstanceId, ended: &BTreeSet<PodUid>) -> Self {
-        let memory = memory::find(instance).map(|root| Place::open(root, ended));
+    /// Opens the volumes in a data directory, and in memory where there is some; `space` finds the room of either. Those
+    /// of the pods in `ended` go.
+    fn open(
+        data_dir: &Path,
+        instance: InstanceId,
+        ended: &BTreeSet<PodUid>,
+        space: impl Fn(&Path) -> Option<Space>,
+    ) -> Self {
+        let memory = memory::find(instance).map(|root| Place::open(root, ended, &space));
         Self {
-            disk: Place::open(data_dir.join("pods"), ended),
+            disk: Place::open(data_dir.join("pods"), ended, &space),
             memory,
             pods: HashMap::new(),
             behind: BTreeMap::new(),
@@ -297,7 +303,7 @@ impl LaidOut {
 
 impl Place {
     /// Removes what belongs to no pod, or to one of `ended`, and finds out how much there is to give.
-    fn open(root: PathBuf, ended: &BTreeSet<PodUid>) -> Self {
+    fn open(root: PathBuf, ended: &BTreeSet<PodUid>, space: impl Fn(&Path) -> Option<Space>) -> Self {
         let mut held_bytes = 0;
         for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
             if pod_of(&entry).is_some_and(|uid| !ended.contains(&uid)) {
@@ -307,13 +313,10 @@ impl Place {
             }
         }
         let parent = root.parent().unwrap_or(&root);
-        let (mut total, mut free) = (u64::MAX, u64::MAX);
-        if let Ok(space) = rustix::fs::statvfs(parent) {
-            total = space.f_blocks.saturating_mul(space.f_frsize);
-            free = space.f_bavail.saturating_mul(space.f_frsize);
-        }
-        let for_pods = free.saturating_add(held_bytes).saturating_sub(total / KEPT_SHARE).max(1);
-        Self { root, whole: DiskQuota::new(for_pods, 0), pod_bytes: (total / PODS_SHARE).max(1) }
+        let Space { total_bytes, free_bytes } =
+            space(parent).unwrap_or(Space { total_bytes: u64::MAX, free_bytes: u64::MAX });
+        let for_pods = free_bytes.saturating_add(held_bytes).saturating_sub(total_bytes / KEPT_SHARE).max(1);
+        Self { root, whole: DiskQuota::new(for_pods, 0), pod_bytes: (total_bytes / PODS_SHARE).max(1) }
     }
 
     /// All pods that have a directory here.

@@ -12,6 +12,7 @@ use coracle_model::{
 
 use super::{Verdict, Volumes, survey};
 use crate::runtime::Preopen;
+use crate::space::Space;
 
 const UID: PodUid = PodUid(7);
 
@@ -30,7 +31,12 @@ impl Bench {
     }
 
     fn open(&self, ended: &[PodUid]) -> Volumes {
-        Volumes::open(self.directory.path(), self.instance, &ended.iter().copied().collect::<BTreeSet<_>>())
+        self.open_with(ended, Space { total_bytes: 1 << 40, free_bytes: 1 << 40 })
+    }
+
+    /// As if disk and memory had this much room, whatever the machine of the test has.
+    fn open_with(&self, ended: &[PodUid], space: Space) -> Volumes {
+        Volumes::open(self.directory.path(), self.instance, &ended.iter().copied().collect(), |_| Some(space))
     }
 
     /// Where an `emptyDir` of the pod lies.
@@ -313,6 +319,23 @@ fn what_a_pod_may_write_is_bounded_in_every_case() {
     let quota = guest(&preopens, "/a").quota.clone().unwrap_or_else(|| panic!("no quota"));
     assert!(quota.charge(1 << 50, 1).is_err());
     assert!(quota.charge(0, super::MAX_FILES + 1).is_err());
+}
+
+// EDGE-09
+#[test]
+fn the_last_twentieth_of_a_disk_is_not_for_pods() {
+    let free_for_pods = |free_bytes| {
+        let bench = Bench::new();
+        let mut volumes = bench.open_with(&[], Space { total_bytes: 20 << 20, free_bytes });
+        let preopens = lay_out(&mut volumes, &pod(vec![empty("a", 0)], vec![mount("a", "/a", "")]));
+        let quota = guest(&preopens, "/a").quota.clone().unwrap_or_else(|| panic!("no quota"));
+        (0_u32..).take_while(|_| quota.charge(4096, 1).is_ok()).count() * 4096
+    };
+    assert_eq!(free_for_pods(0), 0);
+    assert_eq!(free_for_pods(1 << 20), 0);
+    assert_eq!(free_for_pods(3 << 19), 1 << 19);
+    // And a tenth of the whole is the most that one pod gets.
+    assert_eq!(free_for_pods(10 << 20), 2 << 20);
 }
 
 // PRI-09

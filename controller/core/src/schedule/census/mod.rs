@@ -5,9 +5,9 @@
 //! *Must never know:* what a rule does with a count.
 //! *Tested:* by the rules' tables, and against an oracle that counts plain objects.
 //!
-//! Pods with the same namespace and labels are one [`classes::Class`]. A [`classes::Matcher`] is what a rule means by
-//! "these pods". A [`counters::Counter`] counts, for a matcher and a topology key, by domain (a value of the key). A
-//! change costs as much as there are counters that it moves, not as there are nodes.
+//! Pods with the same namespace and labels are one class ([`ClassId`]). A [`Matcher`] is what a rule means by "these
+//! pods". A counter ([`CounterId`]) counts, for a matcher and a topology key, by domain (a value of the key). A change
+//! costs as much as there are counters that it moves, not as there are nodes.
 
 mod classes;
 mod counters;
