@@ -11,6 +11,7 @@ mod pod_topology_spread;
 mod taint_toleration;
 mod volume_binding;
 mod volume_restrictions;
+mod volume_zone;
 
 use std::ops::RangeInclusive;
 
@@ -87,6 +88,7 @@ pub(super) const FILTERS: &[Filter] = &[
     node_resources_fit::FILTER,
     volume_restrictions::FILTER,
     volume_binding::FILTER,
+    volume_zone::FILTER,
 ];
 
 /// Why a node was refused.
@@ -120,6 +122,8 @@ pub(super) enum Refusal {
     NoVolume,
     /// A claim's volume is gone, and the claim does not know yet.
     VolumeGone,
+    /// A volume is in another zone or region.
+    VolumeZone,
 }
 
 impl Refusal {
@@ -144,6 +148,7 @@ impl Refusal {
             | Self::VolumeAffinity
             | Self::NoVolume
             | Self::VolumeGone => volume_binding::FILTER.name,
+            Self::VolumeZone => volume_zone::FILTER.name,
         }
     }
 
@@ -167,6 +172,7 @@ impl Refusal {
                 volume_binding::CLAIMS.helped_by
             }
             Self::VolumeAffinity | Self::NoVolume | Self::VolumeGone => volume_binding::FILTER.helped_by,
+            Self::VolumeZone => volume_zone::FILTER.helped_by,
         }
     }
 
@@ -207,6 +213,7 @@ impl Refusal {
             Self::VolumeAffinity => "node(s) didn't match PersistentVolume's node affinity".to_owned(),
             Self::NoVolume => "node(s) didn't find available persistent volumes to bind".to_owned(),
             Self::VolumeGone => "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)".to_owned(),
+            Self::VolumeZone => "node(s) had no available volume zone".to_owned(),
         }
     }
 
@@ -229,7 +236,8 @@ impl Refusal {
             | Self::AttachedElsewhere
             | Self::VolumeAffinity
             | Self::NoVolume
-            | Self::VolumeGone => true,
+            | Self::VolumeGone
+            | Self::VolumeZone => true,
             Self::Ports
             | Self::TooManyPods
             | Self::Insufficient(_)

@@ -10,6 +10,7 @@
 //! so that what was found of nodes for it is found anew when any of this has changed.
 
 mod shelves;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,12 +38,18 @@ struct Volume {
     labels: Arc<Labels>,
     /// `spec.nodeAffinity.required`; `None` for a volume that can be reached from every node.
     affinity: Option<Vec<Term>>,
+    /// By its labels; `None` for a volume that has none of [`zones::LABELS`].
+    zones: Option<[Term; 2]>,
     is_deleting: bool,
 }
 
 impl Volume {
     fn is_reached_from(&self, node: Facts<'_>, symbols: &Symbols) -> bool {
         self.affinity.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node, symbols)))
+    }
+
+    fn is_in_zone_of(&self, node: Facts<'_>, symbols: &Symbols) -> bool {
+        self.zones.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node, symbols)))
     }
 
     fn is_free(&self) -> bool {
@@ -137,6 +144,7 @@ impl Storage {
                 row: row.clone(),
                 labels: Arc::clone(&object.labels),
                 affinity: required["nodeSelectorTerms"].as_array().map(terms),
+                zones: zones::terms(&object.labels, symbols),
                 is_deleting: object.is_deleting(),
             }
         });
@@ -152,7 +160,8 @@ impl Storage {
         if volume.is_free() {
             self.shelves.put(name, &volume);
         }
-        let is_elsewhere = before.is_none_or(|before| before.affinity != volume.affinity);
+        let place = |volume: &Volume| (volume.affinity.clone(), volume.zones.clone());
+        let is_elsewhere = before.is_none_or(|before| place(&before) != place(&volume));
         let hints = Hints::NONE.when(is_elsewhere || volume.is_free(), Hints::VOLUME);
         self.volumes.insert(Arc::clone(name), volume);
         hints
@@ -256,6 +265,12 @@ impl Storage {
         if bound().any(|claim| self.volume_of(*claim).is_none()) {
             refusals.push(Refusal::VolumeGone);
         }
+    }
+
+    /// Whether no label of a volume of these claims says that it lies in another zone or region.
+    pub(super) fn are_in_zone(&self, claims: &[Symbol], node: Facts<'_>, symbols: &Symbols) -> bool {
+        let mut volumes = claims.iter().filter_map(|claim| self.volume_of(*claim));
+        volumes.all(|volume| volume.is_in_zone_of(node, symbols))
     }
 
     /// The volumes for those of the claims that have none yet, on a node: for each, the smaller claims first, the

@@ -133,6 +133,40 @@ fn what_is_wrong_with_a_claim_is_told_of_the_pod_and_not_of_its_nodes() {
 }
 
 #[test]
+fn a_volume_may_name_its_zone_in_labels() {
+    // SCH-01
+    const ELSEWHERE: &str = "VolumeZone: node(s) had no available volume zone";
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    const BEFORE: &str = "failure-domain.beta.kubernetes.io/zone";
+    const REGION: &str = "topology.kubernetes.io/region";
+    for (labels, allowed) in [
+        (json!({ZONE: "z1"}), ["in-z1", "nowhere"].as_slice()),
+        (json!({BEFORE: "z2"}), &["in-z2", "nowhere"]),
+        (json!({ZONE: "z1__z2"}), &["in-z1", "in-z2", "nowhere"]),
+        (json!({ZONE: "z1", REGION: "r"}), &["nowhere"]),
+        (json!({REGION: "r"}), &["in-r", "nowhere"]),
+        (json!({"zone": "z1"}), &["in-z1", "in-z2", "in-r", "nowhere"]),
+    ] {
+        let mut world = cluster(&["nowhere"]);
+        for (name, key, value) in [("in-z1", ZONE, "z1"), ("in-z2", ZONE, "z2"), ("in-r", REGION, "r")] {
+            let mut node = node(name, "8", "8Gi");
+            node["metadata"]["labels"][key] = json!(value);
+            world.put(Kind::NODE, node);
+        }
+        let mut there = volume("v", "now", "1Gi", &["ReadWriteOnce"], &[]);
+        there["metadata"]["labels"] = labels.clone();
+        world.put(Kind::PERSISTENT_VOLUME, there);
+        world.put(Kind::PERSISTENT_VOLUME_CLAIM, bound(claim("c", "now", "1Gi", &["ReadWriteOnce"]), "v"));
+        let key = world.put(Kind::POD, using("p", &["c"]));
+        let explanation = world.explain(&key);
+        for node in ["in-z1", "in-z2", "in-r", "nowhere"] {
+            let expected = if allowed.contains(&node) { Vec::new() } else { vec![ELSEWHERE.to_owned()] };
+            assert_eq!(refusals(&explanation, node), expected, "{labels} and {node}");
+        }
+    }
+}
+
+#[test]
 fn a_pod_goes_where_the_volumes_of_its_claims_are() {
     // SCH-01, VOL-02
     let mut world = cluster(&["a", "b", "c"]);
