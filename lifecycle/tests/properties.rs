@@ -83,6 +83,7 @@ fn pod(number: u8, policy: u8, image: u8, stop: Option<u64>, volume: u8) -> Pod 
         name: format!("pod-{number}"),
         restart_policy: [RestartPolicy::Always, RestartPolicy::OnFailure, RestartPolicy::Never][usize::from(policy)],
         termination_grace_ms: 30_000,
+        priority: 0,
         containers: vec![container("a"), container("b")],
         stop: stop.map(|grace_ms| Stop { grace_ms }),
         volumes: vec![Volume { name: "v".to_owned(), source: source(volume) }],

@@ -249,6 +249,7 @@ impl Stage {
             name: name.to_owned(),
             restart_policy: RestartPolicy::Always,
             termination_grace_ms: 30_000,
+            priority: 0,
             containers: Vec::new(),
             stop: None,
             volumes: Vec::new(),

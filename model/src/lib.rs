@@ -32,7 +32,7 @@ pub mod limits;
 pub use event::PodEvent;
 pub use id::{BootId, ClusterId, Digest, InstanceId, PodUid, SessionNumber};
 pub use limits::Limits;
-pub use node::NodeFacts;
+pub use node::{NodeFacts, NodeImage};
 pub use pod::{Container, EnvVar, Pod, PullPolicy, ResourceAmounts, RestartPolicy, Stop};
 pub use status::{
     Condition, ConditionKind, ConditionStatus, ContainerState, ContainerStatus, Phase, PodStatus, Terminated,

@@ -73,3 +73,12 @@ pub const LEASE_MS: u64 = 40_000;
 
 /// A report or a delta that was not acknowledged is sent again after this many milliseconds.
 pub const RESEND_MS: u64 = 5_000;
+
+/// The most images that a node speaks of, the largest first (Kubernetes: `nodeStatusMaxImages`).
+pub const MAX_NODE_IMAGES: usize = 50;
+
+/// The most names of one of them (Kubernetes: `MaxNamesPerImageInNodeStatus`).
+pub const MAX_NODE_IMAGE_NAMES: usize = 5;
+
+/// The longest such name, in bytes: a host, a path, a tag and a digest.
+pub const MAX_NODE_IMAGE_NAME_BYTES: usize = 512;

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::Digest;
 use crate::pod::ResourceAmounts;
 
 /// The facts that a birth carries (EDGE-01).
@@ -39,4 +40,15 @@ pub struct NodeFacts {
     pub os_image: String,
     /// `status.nodeInfo.machineID`; may be empty.
     pub machine_id: String,
+}
+
+/// One of `status.images`: an image whose machine code is on the node's disk (SCH-02).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeImage {
+    /// The digest of the image (`imageID`).
+    pub image: Digest,
+    /// What it takes on the node's disk, in bytes.
+    pub size_bytes: u64,
+    /// The names under which pods of this node have asked for it.
+    pub names: Vec<String>,
 }

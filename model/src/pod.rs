@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::id::PodUid;
 use crate::volume::{Volume, VolumeMount};
@@ -28,6 +28,14 @@ pub struct Pod {
     pub stop: Option<Stop>,
     /// `spec.volumes`, in their order (VOL-01).
     pub volumes: Vec<Volume>,
+    /// `spec.priority` (PRI-09); 0 in what a controller wrote that did not say it yet.
+    #[serde(deserialize_with = "or_default")]
+    pub priority: i32,
+}
+
+/// The last field of an element, which older writers leave out: nothing in its place is its default.
+fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(T::deserialize(deserializer).unwrap_or_default())
 }
 
 /// The pod was deleted: its containers are to end.

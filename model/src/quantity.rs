@@ -1,5 +1,8 @@
 //! Kubernetes' quantities: `250m`, `1.5`, `64Mi`, `2e3`.
 
+use alloc::format;
+use alloc::string::String;
+
 /// A text that is no quantity (`resource.Quantity`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -13,6 +16,20 @@ pub struct ParseQuantityError;
 /// When the text is no quantity.
 pub fn milli_value(text: &str) -> Result<i64, ParseQuantityError> {
     Ok(saturate(scaled(text, 1000)?))
+}
+
+/// Bytes as Kubernetes shows them in a quantity of the binary form: with the largest unit in which they are a whole
+/// number. `binary(1536 * 1024) == "1536Ki"`
+#[must_use]
+pub fn binary(bytes: u64) -> String {
+    let (mut amount, mut unit) = (bytes, "");
+    for larger in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+        if amount == 0 || amount % 1024 != 0 {
+            break;
+        }
+        (amount, unit) = (amount / 1024, larger);
+    }
+    format!("{amount}{unit}")
 }
 
 /// The value in units, rounded up: bytes of a memory quantity. `value("64Ki") == 65536`.
@@ -123,6 +140,22 @@ mod tests {
         ] {
             assert_eq!(milli_value(text), Ok(milli), "{text}");
             assert_eq!(value(text), Ok(unit), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_shown_in_the_largest_unit_that_fits() {
+        for (bytes, want) in [
+            (0, "0"),
+            (1, "1"),
+            (1536, "1536"),
+            (10_240, "10Ki"),
+            (1 << 20, "1Mi"),
+            (3 << 30, "3Gi"),
+            (1_000_000, "1000000"),
+            (5 << 60, "5Ei"),
+        ] {
+            assert_eq!(binary(bytes), want);
         }
     }
 

@@ -9,7 +9,7 @@ use coracle_controller_core::store::Action;
 use coracle_controller_core::{Change, Key, Kind, Object};
 use coracle_model::Phase;
 
-use crate::node::Node;
+use crate::node::{Node, POD_BYTES};
 
 /// Something that must never be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ impl fmt::Display for Violation {
 pub(crate) struct Judge {
     pods: BTreeMap<Uid, Seen>,
     revision: u64,
+    /// Pods that their nodes evicted.
+    pub(crate) evicted: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +40,7 @@ struct Seen {
     phase: Phase,
     node: Option<Arc<str>>,
     restarts: u32,
+    is_evicted: bool,
 }
 
 impl Judge {
@@ -85,8 +88,14 @@ impl Judge {
             self.pods.remove(&change.object.uid);
             return Ok(());
         }
-        let now = Seen { phase: row.phase, node: row.node.clone(), restarts: row.restarts };
+        // PRI-09
+        let is_evicted = change.object.body().contains("\"reason\":\"Evicted\"");
+        if is_evicted && row.requests.memory_bytes >= POD_BYTES {
+            return Err(format!("pod {name} was evicted, and uses no more than it requested"));
+        }
+        let now = Seen { phase: row.phase, node: row.node.clone(), restarts: row.restarts, is_evicted };
         let Some(before) = self.pods.insert(change.object.uid, now.clone()) else { return Ok(()) };
+        self.evicted += u64::from(is_evicted && !before.is_evicted);
         if now.phase < before.phase || before.phase.is_terminal() && now.phase != before.phase {
             return Err(format!("pod {name} went from {:?} back to {:?}", before.phase, now.phase));
         }

@@ -26,7 +26,7 @@ pub(crate) enum Happening {
     ControllerStarts,
     /// A node is no longer cut off.
     Reunited { node: usize },
-    /// The disk of a node has room again.
+    /// The disk of a node has room again, and its memory.
     NodeHasRoom { node: usize },
     /// An agent that stood still goes on.
     NodeGoesOn { node: usize },

@@ -1,7 +1,8 @@
 //! One node: the real agent core on a fake disk, with a fake runtime.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use coracle_agent_core::pressure::{Eviction, Measured, PodUse, Room, Threshold, Thresholds};
 use coracle_agent_core::{Agent, Effect, Identity, Input, Remembered, RuntimeEvent};
 use coracle_lifecycle::Exit;
 use coracle_model::{BootId, Digest, InstanceId, Limits, Millis, NodeFacts, ResourceAmounts, SessionNumber};
@@ -15,6 +16,16 @@ use crate::runtime::Runtime;
 
 /// How long after its time a birth may still come.
 const LATEST_BIRTH_MS: u64 = 30_000;
+
+/// All memory of a node.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// What every pod uses of it, whatever it requested.
+pub(crate) const POD_BYTES: u64 = 128 << 20;
+/// When a node is short of memory, and for how long it says so.
+const EVICTION: Eviction = Eviction {
+    thresholds: Thresholds { memory: Some(Threshold::Bytes(100 << 20)), disk: None },
+    transition_ms: 20_000,
+};
 
 /// What survives a crash.
 #[derive(Debug, Default)]
@@ -41,6 +52,8 @@ pub(crate) struct Node {
     pub(crate) cut_off: bool,
     /// What must be remembered still fits (it has a reserve); images do not.
     pub(crate) disk_is_full: bool,
+    /// Somebody else on the machine has nearly all its memory.
+    pub(crate) memory_is_short: bool,
     /// The process is stopped, and what happens meanwhile waits.
     stands_still: bool,
     waiting: Vec<Happening>,
@@ -94,6 +107,7 @@ impl Node {
             connected: None,
             cut_off: false,
             disk_is_full: false,
+            memory_is_short: false,
             stands_still: false,
             waiting: Vec::new(),
             clock: Clock { offset_ms: 0, rate: 1000 },
@@ -117,7 +131,8 @@ impl Node {
             seed: outside.chance.next(),
         };
         let now = self.clock.at(outside.now);
-        self.agent = Some(Agent::new(identity, Limits::LINUX, self.disk.remembered.clone(), now));
+        let agent = Agent::new(identity, Limits::LINUX, self.disk.remembered.clone(), now);
+        self.agent = Some(agent.evicting(EVICTION));
         let delay = 1 + outside.chance.below(500);
         outside.agenda.at(outside.now + delay, Happening::Connect { node: self.number });
         self.perform(outside);
@@ -282,6 +297,8 @@ impl Node {
                 }
                 return Some(Input::ArtifactFinished { artifact, result: Ok(()) });
             }
+            Effect::Measure => return Some(Input::Measured(self.measure(false))),
+            Effect::Survey { .. } => return Some(Input::Measured(self.measure(true))),
             Effect::Forget(_)
             | Effect::Refresh(_)
             | Effect::TearDown(_)
@@ -293,6 +310,18 @@ impl Node {
             | Effect::StreamEnd(_) => {}
         }
         None
+    }
+
+    fn measure(&self, with_pods: bool) -> Measured {
+        let available_bytes = if self.memory_is_short { 0 } else { MEMORY_BYTES };
+        let uses = |pod| PodUse { pod, memory_bytes: POD_BYTES, disk_bytes: 0, containers: Vec::new() };
+        let pods: BTreeSet<_> = self.runtime.pods().collect();
+        Measured {
+            memory: Some(Room { total_bytes: MEMORY_BYTES, available_bytes }),
+            disk: None,
+            pods: with_pods.then(|| pods.into_iter().map(uses).collect()),
+            is_settling: false,
+        }
     }
 
     fn publish(&self, topic: NodeTopic, payload: Vec<u8>, outside: &mut Outside<'_>) {
@@ -337,7 +366,7 @@ impl Node {
     }
 
     fn facts(&self) -> NodeFacts {
-        let amounts = ResourceAmounts { cpu_millis: 1000, memory_bytes: 1 << 30, storage_bytes: 1 << 33 };
+        let amounts = ResourceAmounts { cpu_millis: 1000, memory_bytes: MEMORY_BYTES, storage_bytes: 1 << 33 };
         NodeFacts {
             arch: "arm64".to_owned(),
             os: "linux".to_owned(),

@@ -40,6 +40,8 @@ pub struct Report {
     bindings: u64,
     /// Pods that had to make room.
     evictions: u64,
+    /// Pods that nodes evicted because they were short of memory (PRI-09).
+    pub evicted_by_nodes: u64,
     /// A fingerprint of everything that became durable: two runs of one seed give the same.
     pub fingerprint: u64,
 }
@@ -47,12 +49,12 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { steps, nodes, virtual_ms, requests, refused, batches, changes, crashes, oddities, .. } = self;
-        let Self { bindings, evictions, fingerprint, .. } = self;
+        let Self { bindings, evictions, evicted_by_nodes, fingerprint, .. } = self;
         write!(
             f,
             "{steps} steps, {nodes} nodes, {} virtual s, {requests} requests ({refused} refused), {batches} batches, \
-             {changes} changes, {bindings} bindings, {evictions} evictions, {crashes} crashes, {oddities} oddities, \
-             fingerprint {fingerprint:016x}",
+             {changes} changes, {bindings} bindings, {evictions} evictions, {evicted_by_nodes} by nodes, \
+             {crashes} crashes, {oddities} oddities, fingerprint {fingerprint:016x}",
             virtual_ms / 1000
         )
     }
@@ -97,6 +99,7 @@ impl<'a> World<'a> {
             oddities: 0,
             bindings: 0,
             evictions: 0,
+            evicted_by_nodes: 0,
             fingerprint: seed,
         };
         let mut world = Self {
@@ -174,6 +177,7 @@ impl<'a> World<'a> {
         self.report.steps = steps;
         self.report.virtual_ms = self.now;
         (self.report.bindings, self.report.evictions) = (self.scheduling.bindings, self.scheduling.evictions);
+        self.report.evicted_by_nodes = self.judge.evicted;
         for object in self.controller.durable().values() {
             for byte in object.body().bytes() {
                 self.report.fingerprint = (self.report.fingerprint ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -351,7 +355,10 @@ impl<'a> World<'a> {
                 // The broker has given up on the old connection meanwhile.
                 self.with_node(node, Node::break_link);
             }
-            Happening::NodeHasRoom { node } => self.nodes[node].disk_is_full = false,
+            Happening::NodeHasRoom { node } => {
+                self.nodes[node].disk_is_full = false;
+                self.nodes[node].memory_is_short = false;
+            }
             Happening::NodeGoesOn { node } => self.with_node(node, Node::go_on),
             Happening::ControllerHasRoom => self.controller.set_full(self.now, false),
             Happening::ControllerGoesOn => {

@@ -12,6 +12,10 @@ use crate::{tools, wait};
 /// The name of a file that a test may write with [`Cluster::start_in`]: how the controller schedules.
 pub const SCHEDULER_CONFIG: &str = "scheduler.yaml";
 
+/// The name of a file that a test may write with [`Cluster::start_in`]: what every agent is started with beside the usual,
+/// an argument a line. Without it, agents never take their machine to be short of anything.
+pub const AGENT_FLAGS: &str = "agent.flags";
+
 /// Processes and their directory; everything ends when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
@@ -23,8 +27,19 @@ pub struct Cluster {
     pub broker: String,
     /// `127.0.0.1:PORT` of the API.
     pub api: String,
+    /// How the controller is started, also the next time.
+    pub more: More,
     mosquitto: Option<Process>,
     dir: TempDir,
+}
+
+/// What a controller is started with beside the usual.
+#[derive(Clone, Debug, Default)]
+pub struct More {
+    /// Arguments behind `coracle controller`.
+    pub arguments: Vec<String>,
+    /// Variables and their values.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// Whose broker carries the link.
@@ -52,14 +67,26 @@ impl Cluster {
     /// When a part does not come up.
     #[must_use]
     pub fn start_in(broker: BrokerKind, agents: usize, prepare: impl FnOnce(&Path)) -> Self {
+        Self::start_with(broker, agents, |dir| {
+            prepare(dir);
+            More::default()
+        })
+    }
+
+    /// As [`Self::start_in`]; what was prepared also says how the controller is started.
+    ///
+    /// # Panics
+    /// When a part does not come up.
+    #[must_use]
+    pub fn start_with(broker: BrokerKind, agents: usize, prepare: impl FnOnce(&Path) -> More) -> Self {
         let dir = TempDir::new().expect("a temporary directory");
-        prepare(dir.path());
+        let more = prepare(dir.path());
         let port = free_port();
         let mosquitto = (broker == BrokerKind::Mosquitto).then(|| mosquitto(dir.path(), port));
         let url = format!("mqtt://127.0.0.1:{port}");
         let api = format!("127.0.0.1:{}", free_port());
-        let controller = controller(dir.path(), broker, &url, &api);
-        let mut cluster = Self { controller, agents: Vec::new(), broker: url, api, mosquitto, dir };
+        let controller = controller(dir.path(), broker, &url, &api, &more);
+        let mut cluster = Self { controller, agents: Vec::new(), broker: url, api, mosquitto, more, dir };
         for number in 1..=agents {
             let zone = ["zone-a", "zone-b"][(number - 1) % 2];
             cluster.add_agent(&format!("node-{number}"), zone);
@@ -118,7 +145,7 @@ impl Cluster {
     /// Starts the controller anew on the same directory; the old one must have ended.
     pub fn start_controller_again(&mut self) {
         let broker = if self.mosquitto.is_some() { BrokerKind::Mosquitto } else { BrokerKind::Embedded };
-        self.controller = controller(self.dir.path(), broker, &self.broker, &self.api);
+        self.controller = controller(self.dir.path(), broker, &self.broker, &self.api, &self.more);
     }
 
     /// Kills an agent and starts it anew on the same directory.
@@ -242,7 +269,7 @@ pub fn condition(object: &Value, kind: &str) -> String {
     found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
 }
 
-fn controller(dir: &Path, broker: BrokerKind, url: &str, api: &str) -> Process {
+fn controller(dir: &Path, broker: BrokerKind, url: &str, api: &str, more: &More) -> Process {
     let mut command = Command::new(built("coracle"));
     command.args(["--log", "info", "controller", "--api-listen", api]).arg("--data-dir").arg(dir.join("controller"));
     match broker {
@@ -253,6 +280,7 @@ fn controller(dir: &Path, broker: BrokerKind, url: &str, api: &str) -> Process {
     if configuration.exists() {
         command.arg("--scheduler-config").arg(configuration);
     }
+    command.args(&more.arguments).envs(more.environment.iter().cloned());
     let log = dir.join("controller.log");
     // The log of an earlier start stays readable under another name.
     let _ = std::fs::rename(&log, dir.join("controller-before.log"));
@@ -264,6 +292,9 @@ fn controller(dir: &Path, broker: BrokerKind, url: &str, api: &str) -> Process {
 fn agent(dir: &Path, broker: &str, node: &str, zone: &str) -> Process {
     let mut command = Command::new(built("coracle-agent"));
     command.args(["--broker", broker, "--node", node, "--zone", zone]).arg("--data-dir").arg(dir.join(node));
+    // How full the machine of the tests is must not matter.
+    let more = std::fs::read_to_string(dir.join(AGENT_FLAGS)).unwrap_or_else(|_| "--eviction-hard=".to_owned());
+    command.args(more.lines());
     Process::start(node, &mut command, dir)
 }
 

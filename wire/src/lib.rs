@@ -11,7 +11,9 @@
 //!
 //! A new field goes to the end of its message: an older reader ignores what follows the last field that it knows. For
 //! the reverse a new field raises [`envelope::VERSION`], so that a newer reader tells an older writer's shape by the
-//! envelope and reads it as that; the last two versions are read, and births say which ones an agent speaks.
+//! envelope and reads it as that; the last two versions are read, and births say which ones an agent speaks. Two changes
+//! need no new version: a kind of message that an older reader may ignore, and a field at the end of an [`item`]'s element
+//! whose absence means its default (`coracle_model`'s `or_default`).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use coracle_model::{BootId, ClusterId, InstanceId, Millis, NodeFacts, PodEvent, SessionNumber};
+use coracle_model::{BootId, ClusterId, InstanceId, Millis, NodeFacts, NodeImage, PodEvent, SessionNumber};
 use serde::{Deserialize, Serialize};
 
 use crate::artifact::{ArtifactRequest, BlockRequest};
@@ -35,6 +35,8 @@ pub enum Up {
     StreamCredit(StreamCredit),
     /// A stream is over.
     StreamEnd(StreamEnd),
+    /// What the node says of itself changed.
+    Node(NodeReport),
 }
 
 messages!(Up {
@@ -48,6 +50,7 @@ messages!(Up {
     8 => StreamData(StreamData),
     9 => StreamCredit(StreamCredit),
     10 => StreamEnd(StreamEnd),
+    11 => Node(NodeReport),
 });
 
 /// A session begins. The controller answers with [`crate::down::Welcome`] and a whole sync, or with
@@ -97,6 +100,25 @@ pub struct Report {
     pub events: Vec<PodEvent>,
     /// Pods of the desired set that this agent could not understand, with why.
     pub refused: Vec<(coracle_model::PodUid, String)>,
+}
+
+/// What a node says of itself beside its facts. Level-triggered as a [`Report`], with which it shares its numbers and its
+/// acknowledgement: it is whole, the latest counts, and it is sent again until it is acknowledged. It is sent once in a
+/// session, and then when something in it changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// The session.
+    pub session: SessionNumber,
+    /// Counts reports of this session from 1, those of pods among them.
+    pub sequence: u64,
+    /// The sequence of the desired set that is applied here.
+    pub applied: u64,
+    /// The condition `MemoryPressure` (PRI-09).
+    pub memory_pressure: bool,
+    /// The condition `DiskPressure` (PRI-09).
+    pub disk_pressure: bool,
+    /// `status.images`, the largest first, at most [`coracle_model::limits::MAX_NODE_IMAGES`].
+    pub images: Vec<NodeImage>,
 }
 
 /// A renewal.

@@ -13,11 +13,15 @@ use coracle_wire::up::{Birth, Lease, Up};
 use crate::desired::{Changes, Desired};
 use crate::interface::{Effect, Identity, Input, Remembered, RuntimeEvent};
 use crate::memory::Memory;
+use crate::node::NodeState;
 use crate::outbox::{Moment, Outbox};
+use crate::pressure::{Eviction, Pressure};
 use crate::pulls::Pulls;
 use crate::report::Reports;
 use crate::session::{Due, Session};
 use crate::stream::Streams;
+
+mod evicting;
 
 /// One agent.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ pub struct Agent {
     desired: Desired,
     lifecycle: Lifecycle,
     pulls: Pulls,
+    node: NodeState,
+    pressure: Pressure,
     reports: Reports,
     streams: Streams,
     out: Outbox,
@@ -54,6 +60,8 @@ impl Agent {
             desired: Desired::new(remembered.sequence, limits),
             lifecycle: Lifecycle::new(limits),
             pulls: Pulls::new(limits, &identity.facts),
+            node: NodeState::default(),
+            pressure: Pressure::default(),
             reports: Reports::new(limits.events),
             streams: Streams::new(limits.streams),
             out: Outbox::default(),
@@ -80,6 +88,14 @@ impl Agent {
         agent
     }
 
+    /// The same, and it watches what its node is short of. Without this nothing is measured, and nobody evicted but by
+    /// [`Input::Evict`].
+    #[must_use]
+    pub fn evicting(mut self, eviction: Eviction) -> Self {
+        self.pressure = Pressure::new(eviction, self.now);
+        self
+    }
+
     /// Takes note of what happened.
     pub fn handle(&mut self, now: Millis, input: Input) {
         self.now = self.now.max(now);
@@ -102,6 +118,12 @@ impl Agent {
                 self.lifecycle.handle(self.now, Event::MountFailed { run, volume, why });
             }
             Input::Evict { pod, message } => self.lifecycle.handle(self.now, Event::Evicted { pod, message }),
+            Input::Measured(measured) => self.measured(&measured),
+            Input::Images(images) => {
+                if self.node.holds(images) {
+                    self.reports.node_changed(false, self.now);
+                }
+            }
             Input::ArtifactFound { image, digest } => self.pulls.found(&image, digest, moment, &mut self.out),
             Input::ArtifactBegun { artifact, complete, have } => {
                 self.pulls.begun(artifact, complete, &have, moment, &mut self.out);
@@ -133,7 +155,7 @@ impl Agent {
             return Some(Effect::Remember(self.memory.write(self.now, &self.desired)));
         }
         if let Some(session) = self.session.welcome().filter(|_| self.desired.is_synced()) {
-            self.reports.flush(session, self.now, &self.lifecycle, &self.desired, &mut self.out);
+            self.reports.flush(session, self.now, &self.lifecycle, &self.desired, &self.node, &mut self.out);
         }
         self.out.pop_effect()
     }
@@ -147,10 +169,8 @@ impl Agent {
         let welcome = self.session.welcome().is_some();
         let reports = if welcome && self.desired.is_synced() { self.reports.wake_at() } else { None };
         let pulls = if welcome { self.pulls.wake_at() } else { None };
-        [self.session.wake_at(), self.lifecycle.wake_at(), self.memory.wake_at(), reports, pulls]
-            .into_iter()
-            .flatten()
-            .min()
+        let own = [self.session.wake_at(), self.lifecycle.wake_at(), self.memory.wake_at(), self.pressure.wake_at()];
+        own.into_iter().chain([reports, pulls]).flatten().min()
     }
 
     /// Whether the controller has welcomed the session that stands.
@@ -382,6 +402,9 @@ impl Agent {
                 }
             }
             None => {}
+        }
+        if self.pressure.is_due(self.now) {
+            self.out.effect(Effect::Measure);
         }
         self.reports.tick(self.now);
         self.pulls.tick(self.moment(), &mut self.out);

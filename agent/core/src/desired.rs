@@ -243,6 +243,7 @@ mod tests {
                 name: "p".to_string(),
                 restart_policy: coracle_model::RestartPolicy::Always,
                 termination_grace_ms: 0,
+                priority: 0,
                 containers: Vec::new(),
                 stop: None,
                 volumes: vec![volume],

@@ -5,10 +5,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use coracle_lifecycle::{Exit, Run};
-use coracle_model::{BootId, ClusterId, Digest, InstanceId, NodeFacts, Pod, PodStatus, PodUid, SessionNumber};
+use coracle_model::{
+    BootId, ClusterId, Digest, InstanceId, NodeFacts, NodeImage, Pod, PodStatus, PodUid, SessionNumber,
+};
 use coracle_wire::artifact::ArtifactManifest;
 use coracle_wire::stream::{StreamCredit, StreamData, StreamEnd, StreamHead, StreamOpen};
 use coracle_wire::topic::NodeTopic;
+
+use crate::pressure::Measured;
 
 /// Who this agent is; all of it is passed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +60,10 @@ pub enum Input {
         /// What it uses, and what it may use.
         message: String,
     },
+    /// The answer to [`Effect::Measure`] and to [`Effect::Survey`].
+    Measured(Measured),
+    /// The images whose artifacts are on disk now, all of them.
+    Images(Vec<NodeImage>),
     /// The answer to [`Effect::FindArtifact`]: the digest of the image, if a checked artifact for that name is on disk.
     ArtifactFound {
         /// As in the effect.
@@ -161,6 +169,14 @@ pub enum Effect {
     TearDownOthers(BTreeSet<PodUid>),
     /// Free logs and directories of this pod.
     Forget(PodUid),
+
+    /// Measure what the node has left, and say [`Input::Measured`].
+    Measure,
+    /// The node is short of something. Measure again, with what each pod uses.
+    Survey {
+        /// Before that, throw away everything on the disk that nobody needs.
+        reclaim_disk: bool,
+    },
 
     /// Is an artifact for this image name on disk?
     FindArtifact {

@@ -10,8 +10,8 @@
 //!
 //! What the controller says goes through the `session` (who may speak, and when) to the `desired` set, which tells the
 //! lifecycle what to run. The lifecycle asks for images, which `pulls` finds on disk or brings block by block, and its
-//! statuses leave through `report`. What must survive a power cut is in
-//! `memory`. `stream` is beside all that.
+//! statuses leave through `report`, and so does what the node says of itself (`node`). What must survive a power cut is in
+//! `memory`. `pressure` watches what the node is short of, and ends pods for it. `stream` is beside all that.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,10 @@ mod desired;
 mod memory;
 
 mod pulls;
+
+pub mod pressure;
+
+mod node;
 
 mod report;
 

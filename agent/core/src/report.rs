@@ -1,4 +1,4 @@
-//! What this node has to say: statuses that changed, events, refusals; gathered, and sent again until acknowledged.
+//! What this node has to say: statuses that changed, events, refusals, images and shortages; gathered, and sent again until acknowledged.
 //!
 //! A status that shows a new phase, readiness or end leaves as soon as the effects run dry; smaller news waits for
 //! [`GATHER_MS`], so that the steps of a start travel as one. Two reports are never nearer than that to each other, and at
@@ -14,10 +14,15 @@ use coracle_wire::Item;
 use coracle_wire::up::{Lease, Report, Up};
 
 use crate::desired::Desired;
+use crate::node::NodeState;
 use crate::outbox::Outbox;
 
 /// How long small news waits for more, and the least distance of two reports, in milliseconds.
 pub(crate) const GATHER_MS: u64 = 10;
+/// How long news of the node's images waits for more, and the least distance of two such reports, in milliseconds (a
+/// kubelet's `nodeStatusUpdateFrequency`).
+const NODE_GATHER_MS: u64 = 1_000;
+const NODE_DISTANCE_MS: u64 = 10_000;
 /// Reports that may wait for an acknowledgement; while so many do, news gathers.
 const WINDOW: usize = 16;
 /// How often the wait for an acknowledgement doubles, while none comes: up to 40 s. Over a thin link a report may take
@@ -35,6 +40,7 @@ struct Sent {
     sequence: u64,
     pods: Vec<PodUid>,
     refusals: bool,
+    node: bool,
     at: Millis,
 }
 
@@ -47,6 +53,9 @@ pub(crate) struct Reports {
     events: VecDeque<PodEvent>,
     events_limit: usize,
     refusals: bool,
+    /// When the controller is to hear of the node itself.
+    node_at: Option<Millis>,
+    node_told_at: Option<Millis>,
     /// The desired set advanced, and the controller should hear that even if there is no other news.
     advanced: bool,
     sequence: u64,
@@ -66,6 +75,8 @@ impl Reports {
             events: VecDeque::new(),
             events_limit,
             refusals: false,
+            node_at: None,
+            node_told_at: None,
             advanced: false,
             sequence: 0,
             sent: VecDeque::new(),
@@ -101,6 +112,18 @@ impl Reports {
         self.wait_until(now + GATHER_MS);
     }
 
+    /// What the node says of itself is another thing than before; a shortage cannot wait.
+    pub(crate) fn node_changed(&mut self, urgent: bool, now: Millis) {
+        let soon = now + NODE_GATHER_MS;
+        let later = self.node_told_at.map_or(soon, |told| soon.max(told + NODE_DISTANCE_MS));
+        self.node_by(if urgent { now } else { later });
+    }
+
+    fn node_by(&mut self, at: Millis) {
+        self.node_at = Some(self.node_at.map_or(at, |due| due.min(at)));
+        self.wait_until(at);
+    }
+
     /// A pod is no longer here.
     pub(crate) fn forget(&mut self, uid: PodUid) {
         self.changed.remove(&uid);
@@ -117,6 +140,7 @@ impl Reports {
         self.refusals = true;
         self.last_at = None;
         self.due_at = Some(now + GATHER_MS);
+        self.node_by(now + GATHER_MS);
     }
 
     /// This report is durable; that says nothing of those before it, any of which may have been lost.
@@ -124,7 +148,7 @@ impl Reports {
         let was_full = self.sent.len() >= WINDOW;
         self.sent.retain(|sent| sent.sequence != sequence);
         self.resends = 0;
-        if was_full && self.has_news() {
+        if was_full && (self.has_news() || self.node_at.is_some()) {
             self.wait_until(now);
         }
     }
@@ -138,6 +162,9 @@ impl Reports {
         for sent in self.sent.drain(..) {
             self.changed.extend(sent.pods);
             self.refusals |= sent.refusals;
+            if sent.node {
+                self.node_at = Some(now);
+            }
         }
         self.wait_until(now);
     }
@@ -160,6 +187,7 @@ impl Reports {
         now: Millis,
         lifecycle: &Lifecycle,
         desired: &Desired,
+        node: &NodeState,
         out: &mut Outbox,
     ) {
         if self.due_at.is_none_or(|at| self.no_sooner(at) > now) {
@@ -168,11 +196,14 @@ impl Reports {
         while self.has_news() && self.sent.len() < WINDOW {
             self.send_one(session, now, lifecycle, desired, out);
         }
+        if self.node_at.is_some_and(|at| at <= now) && self.sent.len() < WINDOW {
+            self.send_node(session, now, node, desired, out);
+        }
         if core::mem::take(&mut self.advanced) {
             out.up(&Up::Lease(Lease { session, applied: desired.applied() }));
         }
         // With a full window, the next acknowledgement or the next repetition goes on.
-        self.due_at = self.has_news().then_some(now);
+        self.due_at = self.has_news().then_some(now).or(self.node_at);
         self.last_at = Some(now);
     }
 
@@ -209,9 +240,32 @@ impl Reports {
         }
         self.advanced = false;
         self.sequence = self.sequence.saturating_add(1);
-        self.sent.push_back(Sent { sequence: self.sequence, pods, refusals: !refused.is_empty(), at: now });
+        self.sent.push_back(Sent {
+            sequence: self.sequence,
+            pods,
+            refusals: !refused.is_empty(),
+            node: false,
+            at: now,
+        });
         let (sequence, applied) = (self.sequence, desired.applied());
         out.up(&Up::Report(Report { session, sequence, now, applied, statuses, events, refused }));
+    }
+
+    fn send_node(
+        &mut self,
+        session: SessionNumber,
+        now: Millis,
+        node: &NodeState,
+        desired: &Desired,
+        out: &mut Outbox,
+    ) {
+        self.node_at = None;
+        let Some(report) = node.report(session, self.sequence.saturating_add(1), desired.applied()) else { return };
+        self.advanced = false;
+        self.sequence = report.sequence;
+        self.node_told_at = Some(now);
+        self.sent.push_back(Sent { sequence: self.sequence, pods: Vec::new(), refusals: false, node: true, at: now });
+        out.up(&Up::Node(report));
     }
 
     fn some_events(&mut self) -> Vec<PodEvent> {

@@ -15,8 +15,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use coracle_engine::{ProofError, SignatureError, Statement, Verified};
-use coracle_model::Digest;
 use coracle_model::limits::{BLOCK_BYTES, MAX_ARTIFACT_BYTES};
+use coracle_model::{Digest, NodeImage};
 use coracle_wire::artifact::ArtifactManifest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -134,6 +134,8 @@ pub struct Artifacts {
     pulls: BTreeMap<Digest, ArtifactManifest>,
     /// Counts what was named, so that of two claims to one name the later holds.
     order: u64,
+    /// Counts changes of what [`Self::images`] says.
+    version: u64,
 }
 
 impl Artifacts {
@@ -172,6 +174,7 @@ impl Artifacts {
             wanted: BTreeSet::new(),
             pulls: BTreeMap::new(),
             order: 0,
+            version: 0,
         };
         let entries = fs::read_dir(&cache.whole);
         let entries = entries.map_err(|source| DiskError::Io { action: "read", path: cache.whole.clone(), source })?;
@@ -217,6 +220,30 @@ impl Artifacts {
     /// The names of images that the desired set has now.
     pub fn want(&mut self, names: impl IntoIterator<Item = String>) {
         self.wanted = names.into_iter().collect();
+    }
+
+    /// The same, and these.
+    pub fn want_also(&mut self, names: impl IntoIterator<Item = String>) {
+        self.wanted.extend(names);
+    }
+
+    /// Another number whenever [`Self::images`] may say something else.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The images that have a name and could run here, and what their machine code takes (SCH-02).
+    #[must_use]
+    pub fn images(&self) -> Vec<NodeImage> {
+        let engine = coracle_engine::fingerprint();
+        let usable = self.records.values().filter(|record| record.engine == engine && !record.names.is_empty());
+        let listed = usable.map(|record| NodeImage {
+            image: record.image,
+            size_bytes: record.size,
+            names: record.names.iter().map(|(name, _)| name.clone()).collect(),
+        });
+        listed.collect()
     }
 
     /// The artifact of an image, which is to be used now.
@@ -319,6 +346,7 @@ impl Artifacts {
             return Ok(());
         }
         self.order += 1;
+        self.version += 1;
         let claim = (name.to_owned(), self.order);
         if let Some(record) = self.records.get_mut(&artifact) {
             record.names.retain(|(claimed, _)| claimed != name);
@@ -337,6 +365,7 @@ impl Artifacts {
     /// Throws an artifact away, because it turned out to be damaged.
     pub fn discard(&mut self, artifact: Digest) {
         self.records.remove(&artifact);
+        self.version += 1;
         self.uses.remove(artifact);
         let removed = fs::remove_file(self.record_path(artifact)).and(fs::remove_file(self.code_path(artifact)));
         if let Err(error) = removed {
@@ -347,6 +376,23 @@ impl Artifacts {
     /// Throws away what no name means any more, and beyond the bounds what was used least lately; nothing that runs, or
     /// that the desired set names.
     pub fn sweep(&mut self, is_running: impl Fn(Digest) -> bool) {
+        let _ = self.keep(self.most_bytes, MAX_ARTIFACTS, is_running);
+    }
+
+    /// The disk is full: throws away everything that does not run and that the desired set does not name, and what was
+    /// left of pulls that nobody goes on with; how many bytes of artifacts that was (PRI-09).
+    pub fn reclaim(&mut self, is_running: impl Fn(Digest) -> bool) -> u64 {
+        let going_on: BTreeSet<PathBuf> = self.pulls.keys().map(|artifact| self.partial_path(*artifact)).collect();
+        for entry in fs::read_dir(&self.partial).into_iter().flatten().flatten() {
+            if !going_on.contains(&entry.path()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        self.keep(0, 0, is_running)
+    }
+
+    /// Throws away what is idle beyond these bounds, and what has no name; how many bytes.
+    fn keep(&mut self, most_bytes: u64, most_idle: usize, is_running: impl Fn(Digest) -> bool) -> u64 {
         let is_wanted = |record: &Record| record.names.iter().any(|(name, _)| self.wanted.contains(name));
         let is_same = |(image, artifact): (&Digest, &Digest)| is_running(*image).then_some(*artifact);
         let same: BTreeSet<Digest> = self.same.iter().filter_map(is_same).collect();
@@ -356,10 +402,11 @@ impl Artifacts {
         // What has no name goes first, and in any case.
         idle.sort_by_key(|record| (!record.names.is_empty(), self.uses.rank(record.artifact), record.artifact));
         let mut total: u64 = self.records.values().map(|record| record.size).sum();
+        let before = total;
         let mut left = idle.len();
         let mut gone = Vec::new();
         for record in idle {
-            if !record.names.is_empty() && total <= self.most_bytes && left <= MAX_ARTIFACTS {
+            if !record.names.is_empty() && total <= most_bytes && left <= most_idle {
                 break;
             }
             total -= record.size;
@@ -370,6 +417,7 @@ impl Artifacts {
             self.discard(artifact);
         }
         self.same.retain(|_, artifact| self.records.contains_key(artifact));
+        before - total
     }
 
     fn drop_old_partials(&self, keep: &Path) {

@@ -8,14 +8,16 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+mod memory;
 mod numbers;
 
 use coracle_agent_core::Remembered;
-use coracle_model::{ClusterId, InstanceId, Pod, PodStatus, SessionNumber};
+use coracle_model::{InstanceId, SessionNumber};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use self::memory::Memory;
 use self::numbers::Numbers;
 use crate::space::Space;
 
@@ -61,24 +63,6 @@ impl DiskError {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
-}
-
-/// What the disk remembers of the core, as it is stored.
-#[derive(Deserialize)]
-struct Memory {
-    pinned: Option<(ClusterId, [u8; 32])>,
-    sequence: u64,
-    pods: Vec<Pod>,
-    finished: Vec<PodStatus>,
-}
-
-/// The same, to be written.
-#[derive(Serialize)]
-struct MemoryRef<'a> {
-    pinned: &'a Option<(ClusterId, [u8; 32])>,
-    sequence: u64,
-    pods: &'a [Pod],
-    finished: &'a [PodStatus],
 }
 
 /// An open data directory, locked for as long as this lives.
@@ -154,13 +138,7 @@ impl DataDir {
     /// # Errors
     /// When there is a file that cannot be read.
     pub fn remembered(&self) -> Result<Remembered, DiskError> {
-        let memory: Option<Memory> = read_sealed(&self.path.join("remembered"))?;
-        Ok(memory.map_or_else(Remembered::default, |memory| Remembered {
-            pinned: memory.pinned,
-            sequence: memory.sequence,
-            pods: memory.pods,
-            finished: memory.finished,
-        }))
+        Ok(unseal(&self.path.join("remembered"), Memory::read)?.unwrap_or_default())
     }
 
     /// Writes it, on a full disk with the room of the reserve.
@@ -168,8 +146,7 @@ impl DataDir {
     /// # Errors
     /// When the disk does not take it; the former content is then still there.
     pub fn remember(&mut self, remembered: &Remembered) -> Result<(), DiskError> {
-        let Remembered { pinned, sequence, pods, finished } = remembered;
-        let memory = MemoryRef { pinned, sequence: *sequence, pods, finished };
+        let memory = Memory::of(remembered);
         let path = self.path.join("remembered");
         match write_sealed(&path, &memory) {
             Err(error) if error.is_full() && self.give_way() => write_sealed(&path, &memory)?,
@@ -212,6 +189,10 @@ pub(crate) fn write_sealed<T: Serialize>(path: &Path, value: &T) -> Result<(), D
 /// Reads what [`write_sealed`] wrote; nothing if there is no such file, or if it is not whole, in which case it is set
 /// aside.
 pub(crate) fn read_sealed<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DiskError> {
+    unseal(path, |body| postcard::from_bytes(body).ok())
+}
+
+fn unseal<T>(path: &Path, read: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>, DiskError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -220,7 +201,7 @@ pub(crate) fn read_sealed<T: DeserializeOwned>(path: &Path) -> Result<Option<T>,
     let value = bytes
         .split_at_checked(SEAL_BYTES)
         .filter(|(seal, body)| seal.starts_with(SEAL) && seal.ends_with(&Sha256::digest(body)))
-        .and_then(|(_, body)| postcard::from_bytes(body).ok());
+        .and_then(|(_, body)| read(body));
     if value.is_none() {
         set_aside(path, "it is cut or was changed");
     }
@@ -266,7 +247,7 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use coracle_model::{PodUid, RestartPolicy};
+    use coracle_model::{ClusterId, Pod, PodUid, RestartPolicy};
 
     use super::*;
 
@@ -285,6 +266,7 @@ mod tests {
             name: "p".into(),
             restart_policy: RestartPolicy::Always,
             termination_grace_ms: 30_000,
+            priority: 0,
             containers: Vec::new(),
             stop: None,
             volumes: Vec::new(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use coracle_agent_core::pressure::Eviction;
 use coracle_agent_core::{Agent, Effect, Identity, Input, Remembered, RuntimeEvent};
 use coracle_lifecycle::Run;
 use coracle_model::{Digest, Limits, Millis, Pod, PodUid};
@@ -14,7 +15,9 @@ use crate::logs::Logs;
 use crate::runtime::{Report, Runtime, Start};
 use crate::streams::Streams;
 use crate::uplink::{News, Uplink, chain};
-use crate::volumes::{MountError, Rubbish, Surveyor, Turn, Verdict, Volumes};
+use crate::volumes::{MountError, Surveyor, Turn, Verdict, Volumes};
+
+mod shortage;
 
 /// What guests may report before the driver has read it; they wait then.
 const MAX_REPORTS: usize = 1024;
@@ -49,6 +52,10 @@ pub(crate) struct Driver {
     artifact_key: Option<[u8; 32]>,
     /// What the disk did not take, and when it is tried again.
     unwritten: Option<(Remembered, Instant)>,
+    /// What the core knows of the artifacts on the disk; nothing at first.
+    told_images: Option<u64>,
+    /// Held by everyone who removes what a pod left.
+    removing: Arc<()>,
     started: Instant,
 }
 
@@ -56,6 +63,7 @@ impl Driver {
     /// Everything is open; nothing has happened yet.
     pub(crate) fn new(
         identity: Identity,
+        eviction: Eviction,
         disk: DataDir,
         artifacts: Artifacts,
         remembered: Remembered,
@@ -71,7 +79,7 @@ impl Driver {
         artifacts.want(images_of(&remembered));
         let volumes = Volumes::remembered(disk.path(), identity.instance, &remembered);
         Self {
-            agent: Agent::new(identity, limits, remembered, Millis::ZERO),
+            agent: Agent::new(identity, limits, remembered, Millis::ZERO).evicting(eviction),
             disk,
             artifacts,
             volumes,
@@ -84,6 +92,8 @@ impl Driver {
             uplink,
             artifact_key,
             unwritten: None,
+            told_images: None,
+            removing: Arc::default(),
             started: Instant::now(),
         }
     }
@@ -178,9 +188,15 @@ impl Driver {
                     answers.push_back(answer);
                 }
             }
-            next = answers.pop_front();
+            next = answers.pop_front().or_else(|| self.images());
         }
         Ok(())
+    }
+
+    /// The images on the disk, if the core has not heard of them as they are.
+    fn images(&mut self) -> Option<Input> {
+        let version = Some(self.artifacts.version());
+        (std::mem::replace(&mut self.told_images, version) != version).then(|| Input::Images(self.artifacts.images()))
     }
 
     /// Does it. Some effects have an answer.
@@ -201,7 +217,17 @@ impl Driver {
                 self.surveyor.arm(self.volumes.wants_survey());
             }
             Effect::TearDown(pod) => self.tear_down(pod),
-            Effect::TearDownOthers(held) => remove(self.volumes.tear_down_others(&held)),
+            Effect::TearDownOthers(held) => {
+                let rubbish = self.volumes.tear_down_others(&held);
+                self.remove(rubbish);
+            }
+            Effect::Measure => return Ok(Some(Input::Measured(self.measure(false)))),
+            Effect::Survey { reclaim_disk } => {
+                if reclaim_disk {
+                    self.reclaim_disk();
+                }
+                return Ok(Some(Input::Measured(self.measure(true))));
+            }
             Effect::Signal { run, grace_ms } => self.runtime.signal(&run, grace_ms),
             Effect::Kill(run) => self.runtime.kill(&run).await,
             Effect::Forget(pod) => {
@@ -273,7 +299,8 @@ impl Driver {
     }
 
     fn tear_down(&mut self, pod: PodUid) {
-        remove(self.volumes.tear_down(pod));
+        let rubbish = self.volumes.tear_down(pod);
+        self.remove(rubbish);
         self.surveyor.arm(self.volumes.wants_survey());
     }
 
@@ -366,11 +393,4 @@ impl Driver {
 /// The images that the desired set names.
 fn images_of(remembered: &Remembered) -> impl Iterator<Item = String> {
     remembered.pods.iter().flat_map(|pod| &pod.containers).map(|container| container.image.clone())
-}
-
-/// Removing many files takes a while, so that is done elsewhere.
-fn remove(rubbish: Option<Rubbish>) {
-    if let Some(rubbish) = rubbish {
-        tokio::task::spawn_blocking(|| rubbish.remove());
-    }
 }

@@ -6,6 +6,7 @@ use std::thread;
 
 use coracle_model::{BootId, NodeFacts, PodUid, ResourceAmounts};
 
+use crate::memory;
 use crate::runtime;
 use crate::space::Space;
 
@@ -22,7 +23,7 @@ const RESERVED_STORAGE_BYTES: u64 = 1024 * 1024 * 1024;
 #[must_use]
 pub fn read(zone: String, labels: Vec<(String, String)>, data_dir: &Path) -> NodeFacts {
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
-    let memory_bytes = memory_total(&text("/proc/meminfo")).min(cgroup_limit(&text("/proc/self/cgroup")));
+    let memory_bytes = memory::total_bytes();
     let storage_bytes = Space::around(data_dir).map_or(0, |space| space.total_bytes);
     let capacity = ResourceAmounts { cpu_millis: cores * 1000, memory_bytes, storage_bytes };
     let allocatable = ResourceAmounts {
@@ -69,25 +70,6 @@ fn architecture(rust: &str) -> &str {
     }
 }
 
-/// `MemTotal`, in bytes.
-fn memory_total(meminfo: &str) -> u64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kibibytes.unwrap_or(0).saturating_mul(1024)
-}
-
-/// What this process may have where somebody has put it into a cgroup: `memory.max` of it and of those around it.
-fn cgroup_limit(cgroup: &str) -> u64 {
-    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    let root = Path::new("/sys/fs/cgroup");
-    let around = root.join(path);
-    let limits = around.ancestors().take_while(|directory| directory.starts_with(root));
-    limits
-        .filter_map(|directory| text(&directory.join("memory.max").to_string_lossy()).trim().parse().ok())
-        .min()
-        .unwrap_or(u64::MAX)
-}
-
 /// `PRETTY_NAME`, without its quotes.
 fn pretty_name(os_release: &str) -> String {
     let name = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -100,9 +82,6 @@ mod tests {
 
     #[test]
     fn what_linux_writes_is_understood() {
-        assert_eq!(memory_total("MemTotal:         948304 kB\nMemFree: 1 kB\n"), 948_304 * 1024);
-        assert_eq!(memory_total("nonsense"), 0);
-        assert_eq!(cgroup_limit("0::/no/such/cgroup\n"), cgroup_limit(""));
         assert_eq!(pretty_name("ID=x\nPRETTY_NAME=\"Raspbian 12\"\n"), "Raspbian 12");
         assert_eq!(architecture("aarch64"), "arm64");
         assert_eq!(architecture("arm"), "arm");

@@ -7,7 +7,9 @@
 //! One task, the [`driver`], owns the core and performs its effects. Guests run on threads of their own, streams as
 //! tasks, so neither ever holds up the link. Several agents fit into one process: nothing here is global.
 
+mod config;
 pub mod facts;
+mod memory;
 mod space;
 
 pub mod disk;
@@ -24,34 +26,18 @@ mod uplink;
 
 mod driver;
 
-use std::path::PathBuf;
 use std::task::Poll;
 
 use coracle_agent_core::Identity;
 use coracle_link::{BrokerUrl, LinkError, ParseBrokerUrlError};
 use coracle_wire::topic;
 
+pub use self::config::{AgentConfig, Eviction, Thresholds};
+
 use self::artifacts::Artifacts;
 use self::disk::{DataDir, DiskError};
 use self::driver::{Driver, Refused};
 use self::uplink::Uplink;
-
-/// What an agent is started with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentConfig {
-    /// `mqtt://host:port`
-    pub broker: String,
-    /// The name of the node.
-    pub node: String,
-    /// The name of the cluster, `default` if nobody chose another.
-    pub cluster: String,
-    /// `topology.kubernetes.io/zone`; may be empty.
-    pub zone: String,
-    /// Labels of the node.
-    pub labels: Vec<(String, String)>,
-    /// Where this agent keeps what outlives it. One agent, one directory.
-    pub data_dir: PathBuf,
-}
 
 /// Why an agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +114,7 @@ pub fn run_blocking(
 }
 
 fn open(config: AgentConfig) -> Result<Driver, AgentError> {
-    let AgentConfig { broker, node, cluster, zone, labels, data_dir } = config;
+    let AgentConfig { broker, node, cluster, zone, labels, data_dir, eviction_hard, eviction_transition_ms } = config;
     for (what, found) in [("node", &node), ("cluster", &cluster)] {
         if !topic::is_name(found) {
             return Err(AgentError::Name { what, found: found.clone() });
@@ -144,8 +130,11 @@ fn open(config: AgentConfig) -> Result<Driver, AgentError> {
     getrandom::fill(&mut entropy).map_err(AgentError::Entropy)?;
     let entropy = u128::from_le_bytes(entropy);
     let seed = (entropy >> 64) as u64;
-    let identity =
-        Identity { instance, boot: facts::boot(entropy), facts: facts::read(zone, labels, disk.path()), seed };
+    let facts = facts::read(zone, labels, disk.path());
+    let suitable = || Thresholds::of_node(facts.capacity.memory_bytes, facts.capacity.storage_bytes);
+    let thresholds = eviction_hard.unwrap_or_else(suitable);
+    let eviction = Eviction { thresholds, transition_ms: eviction_transition_ms };
+    let identity = Identity { instance, boot: facts::boot(entropy), facts, seed };
     let uplink = Uplink::new(broker, cluster, node, instance, seed);
-    Ok(Driver::new(identity, disk, artifacts, remembered, uplink))
+    Ok(Driver::new(identity, eviction, disk, artifacts, remembered, uplink))
 }

@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-use coracle_agent::{AgentConfig, AgentError};
+use coracle_agent::{AgentConfig, AgentError, Eviction, Thresholds};
 use tokio::sync::{mpsc as channel, watch};
 
 use crate::arguments::Up;
@@ -34,6 +34,9 @@ impl Agents {
                 labels: Vec::new(),
                 data_dir: options.data_dir.join(&node),
                 node: node.clone(),
+                // They share a machine with its user, who would not see why pods go when the disk is nearly full.
+                eviction_hard: Some(Thresholds::default()),
+                eviction_transition_ms: Eviction::TRANSITION_MS,
             };
             let (stopping, ending) = (stopping.clone(), ending.clone());
             threads.push(std::thread::Builder::new().name(node.clone()).spawn(move || {

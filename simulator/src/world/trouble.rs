@@ -53,10 +53,10 @@ impl World<'_> {
         }
     }
 
-    /// Full disks, clocks that jump, processes that stand still.
+    /// Full disks, memory that runs short, clocks that jump, processes that stand still.
     fn oddity(&mut self, node: usize, later: u64) {
         self.report.oddities += 1;
-        match self.chance.below(6) {
+        match self.chance.below(7) {
             0 => {
                 self.say("the disk of the controller is full");
                 self.controller.set_full(self.now, true);
@@ -80,6 +80,11 @@ impl World<'_> {
                 self.say(&format!("the agent of node-{node} stands still"));
                 self.nodes[node].stand_still();
                 self.agenda.at(later, Happening::NodeGoesOn { node });
+            }
+            5 => {
+                self.say(&format!("node-{node} is short of memory"));
+                self.nodes[node].memory_is_short = true;
+                self.agenda.at(later, Happening::NodeHasRoom { node });
             }
             _ => {
                 self.say("the controller stands still");

@@ -1,7 +1,8 @@
 //! Every message is written exactly as it was, and read back. A file in `golden/` is 32 bytes a line in hexadecimal.
 //!
 //! A new message gets a sample in `samples.rs`; `CORACLE_BLESS=1 cargo test -p coracle-wire` then writes its file. A file
-//! that is there changes only together with `envelope::VERSION`, or by bytes added at a message's end.
+//! that is there changes only together with `envelope::VERSION`, or by bytes added at the end of a message, or of an item's
+//! element whose new field may be absent.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -2,8 +2,8 @@
 
 use coracle_model::{
     BootId, ClusterId, Condition, ConditionKind, ConditionStatus, Container, ContainerState, ContainerStatus, Digest,
-    EnvVar, InstanceId, Millis, NodeFacts, Phase, Pod, PodEvent, PodStatus, PodUid, PullPolicy, ResourceAmounts,
-    RestartPolicy, SessionNumber, Stop, Terminated, Volume, VolumeFile, VolumeMount, VolumeSource,
+    EnvVar, InstanceId, Millis, NodeFacts, NodeImage, Phase, Pod, PodEvent, PodStatus, PodUid, PullPolicy,
+    ResourceAmounts, RestartPolicy, SessionNumber, Stop, Terminated, Volume, VolumeFile, VolumeMount, VolumeSource,
 };
 use coracle_wire::Item;
 use coracle_wire::artifact::{ArtifactManifest, ArtifactRefusal, ArtifactReply, ArtifactRequest, Block, BlockRequest};
@@ -11,7 +11,7 @@ use coracle_wire::down::{Ack, Delta, Down, Refuse, Reintroduce, Sync, Welcome};
 use coracle_wire::stream::{
     HttpRequest, LogsRequest, StreamCredit, StreamData, StreamEnd, StreamHead, StreamOpen, StreamTarget,
 };
-use coracle_wire::up::{Birth, Death, Lease, Report, Up};
+use coracle_wire::up::{Birth, Death, Lease, NodeReport, Report, Up};
 
 const UID: PodUid = PodUid(0x6f1c_1a3e_8a5b_4b06_9a53_2f0d_1c7e_4b11);
 const SESSION: SessionNumber = SessionNumber(300);
@@ -40,6 +40,7 @@ pub(crate) fn up() -> Vec<(&'static str, Up)> {
         ("up-stream-data", Up::StreamData(StreamData { id: 9, bytes: b"21.5 C\n".to_vec() })),
         ("up-stream-credit", Up::StreamCredit(StreamCredit { id: 9, bytes: 32_768 })),
         ("up-stream-end", Up::StreamEnd(StreamEnd { id: 9, error: Some("the container has ended".to_owned()) })),
+        ("up-node", Up::Node(node())),
     ]
 }
 
@@ -137,6 +138,7 @@ pub(crate) fn pod() -> Pod {
         name: "web-0".to_owned(),
         restart_policy: RestartPolicy::OnFailure,
         termination_grace_ms: 30_000,
+        priority: -5,
         containers: vec![Container {
             name: "web".to_owned(),
             image: "samples/hello:1".to_owned(),
@@ -182,7 +184,7 @@ pub(crate) fn pod() -> Pod {
 pub(crate) fn bare_pod() -> Pod {
     let mut pod = pod();
     pod.uid = PodUid(4);
-    pod.stop = None;
+    (pod.stop, pod.priority) = (None, 0);
     pod.restart_policy = RestartPolicy::Always;
     let container = &mut pod.containers[0];
     (container.argv, container.env, container.ports) = (Vec::new(), Vec::new(), Vec::new());
@@ -207,6 +209,22 @@ fn report() -> Report {
             message: "Back-off restarting failed container".to_owned(),
         }],
         refused: vec![(PodUid(8), "this agent cannot read the pod".to_owned())],
+    }
+}
+
+fn node() -> NodeReport {
+    let image = |fill, size_bytes, names: &[&str]| NodeImage {
+        image: Digest([fill; 32]),
+        size_bytes,
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    NodeReport {
+        session: SESSION,
+        sequence: 13,
+        applied: 77,
+        memory_pressure: true,
+        disk_pressure: false,
+        images: vec![image(0xaa, 1_300_000, &["samples/hello", "samples/hello:1"]), image(0xab, 9, &[])],
     }
 }
 

@@ -1,6 +1,6 @@
 //! Payloads from elsewhere: noise, cut ones, newer writers.
 
-use coracle_model::{Pod, PodStatus, PodUid, RestartPolicy};
+use coracle_model::{Container, Pod, PodStatus, PodUid, RestartPolicy, Stop, Volume};
 use coracle_wire::down::{Down, Sync};
 use coracle_wire::envelope::VERSION;
 use coracle_wire::up::{Birth, Up};
@@ -33,14 +33,37 @@ fn fields_that_a_newer_writer_added_are_passed_over() {
 #[derive(serde::Serialize)]
 struct NewerPod {
     pod: Pod,
-    priority: i32,
+    patience: i32,
 }
 
 #[test]
 fn an_item_with_a_newer_field_is_read_without_it() {
     let pod = samples::pod();
-    let newer = Item::new(pod.uid, &NewerPod { pod: pod.clone(), priority: 1000 });
+    let newer = Item::new(pod.uid, &NewerPod { pod: pod.clone(), patience: 1000 });
     assert_eq!(newer.read::<Pod>(), Some(pod));
+}
+
+/// A pod as it was written before it had a priority.
+#[derive(serde::Serialize)]
+struct OlderPod {
+    uid: PodUid,
+    namespace: String,
+    name: String,
+    restart_policy: RestartPolicy,
+    termination_grace_ms: u64,
+    containers: Vec<Container>,
+    stop: Option<Stop>,
+    volumes: Vec<Volume>,
+}
+
+#[test]
+fn an_item_that_an_older_writer_left_without_its_last_field_is_read_with_the_default() {
+    for pod in [samples::pod(), samples::bare_pod()] {
+        let Pod { uid, namespace, name, restart_policy, termination_grace_ms, containers, stop, volumes, .. } =
+            pod.clone();
+        let older = OlderPod { uid, namespace, name, restart_policy, termination_grace_ms, containers, stop, volumes };
+        assert_eq!(Item::new(uid, &older).read::<Pod>(), Some(Pod { priority: 0, ..pod }));
+    }
 }
 
 /// A restart policy that this build does not know.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use coracle_agent_core::pressure::{ContainerUse, Eviction, Measured, PodUse, Room};
 use coracle_agent_core::{Agent, Effect, Identity, Input, Remembered, RuntimeEvent};
 use coracle_lifecycle::{Exit, Run};
 use coracle_model::limits::{BLOCK_BYTES, MAX_MESSAGE_BYTES};
 use coracle_model::{
-    BootId, ClusterId, Container, ContainerState, Digest, InstanceId, Limits, Millis, NodeFacts, Pod, PodStatus,
-    PodUid, PullPolicy, ResourceAmounts, RestartPolicy, SessionNumber, Stop,
+    BootId, ClusterId, Container, ContainerState, Digest, InstanceId, Limits, Millis, NodeFacts, NodeImage, Pod,
+    PodStatus, PodUid, PullPolicy, ResourceAmounts, RestartPolicy, SessionNumber, Stop,
 };
 use coracle_wire::Item;
 use coracle_wire::artifact::{ArtifactManifest, ArtifactRefusal, ArtifactReply, Block};
@@ -31,6 +32,7 @@ pub(crate) struct Stage {
     images: BTreeMap<Digest, String>,
     runtime: bool,
     disk: bool,
+    eviction: Option<Eviction>,
     pub(crate) out: String,
 }
 
@@ -46,6 +48,11 @@ impl Stage {
         match first {
             "runtime" => self.runtime = true,
             "disk" => self.disk = true,
+            "evicts" => {
+                let (thresholds, transition) = rest.split_once(' ').expect("thresholds and a period");
+                let thresholds = thresholds.parse().expect("thresholds");
+                self.eviction = Some(Eviction { thresholds, transition_ms: millis(transition) });
+            }
             "pinned" => self.remembered.pinned = Some((ClusterId(7), [7; 32])),
             "has" => {
                 self.has.insert(rest.to_owned());
@@ -68,18 +75,24 @@ impl Stage {
         self.now = until;
         let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         if verb == "start" {
-            let remembered = std::mem::take(&mut self.remembered);
-            self.agent = Some(Agent::new(identity(), LIMITS, remembered, self.now));
-            return self.drain();
+            return self.begin();
         }
         if verb == "restart" {
             self.out.push_str("  (the agent is another process now)\n");
-            self.agent = Some(Agent::new(identity(), LIMITS, self.remembered.clone(), self.now));
-            return self.drain();
+            return self.begin();
         }
         let words: Vec<&str> = rest.split(' ').filter(|word| !word.is_empty()).collect();
         let input = self.verb(verb, &words);
         self.input(input);
+    }
+
+    fn begin(&mut self) {
+        let agent = Agent::new(identity(), LIMITS, self.remembered.clone(), self.now);
+        self.agent = Some(match self.eviction {
+            Some(eviction) => agent.evicting(eviction),
+            None => agent,
+        });
+        self.drain();
     }
 
     fn verb(&mut self, verb: &str, words: &[&str]) -> Input {
@@ -87,6 +100,8 @@ impl Stage {
         let message = match verb {
             "connected" => return Input::Connected(session()),
             "disconnected" => return Input::Disconnected,
+            "measured" => return Input::Measured(self.measured(words)),
+            "images" => return Input::Images(words.iter().map(|word| node_image(word)).collect()),
             "tick" => return Input::Tick,
             "junk" => return Input::Down(vec![1, 2, 3]),
             "started" => return Input::Runtime(RuntimeEvent::Started(self.run(words[0]))),
@@ -155,6 +170,27 @@ impl Stage {
             _ => panic!("no such verb: {verb}"),
         };
         Input::Down(message.encode().expect("it fits"))
+    }
+
+    /// `memory=FREE/ALL disk=FREE/ALL settling`, and for each pod `NAME=MEMORY+DISK`.
+    fn measured(&mut self, words: &[&str]) -> Measured {
+        let mut measured = Measured::default();
+        for word in words {
+            let (name, amounts) = word.split_once('=').unwrap_or((word, ""));
+            if name == "settling" {
+                measured.is_settling = true;
+            } else if let Some((free, all)) = amounts.split_once('/') {
+                let room = Some(Room { total_bytes: bytes(all), available_bytes: bytes(free) });
+                *(if name == "memory" { &mut measured.memory } else { &mut measured.disk }) = room;
+            } else {
+                let (memory, disk) = amounts.split_once('+').expect("MEMORY+DISK");
+                let (memory_bytes, disk_bytes) = (bytes(memory), bytes(disk));
+                let containers = vec![ContainerUse { name: "a".to_owned(), memory_bytes, disk_bytes }];
+                let usage = PodUse { pod: self.uid(name), memory_bytes, disk_bytes, containers };
+                measured.pods.get_or_insert_default().push(usage);
+            }
+        }
+        measured
     }
 
     fn sync(&mut self, session: SessionNumber, words: &[&str]) -> Down {
@@ -257,6 +293,8 @@ impl Stage {
                 let held: Vec<_> = held.iter().map(|uid| self.name(*uid)).collect();
                 format!("tear down all but {held:?}")
             }
+            Effect::Measure => "measure".to_owned(),
+            Effect::Survey { reclaim_disk } => format!("survey, reclaim the disk: {reclaim_disk}"),
             Effect::Forget(uid) => format!("forget {}", self.name(*uid)),
             Effect::FindArtifact { image } => format!("find {image}"),
             Effect::BeginArtifact { image, .. } => format!("begin {image}"),
@@ -292,6 +330,18 @@ impl Stage {
                     let _ = write!(text, " | refused {}: {why}", self.name(*uid));
                 }
                 text
+            }
+            Up::Node(node) => {
+                let of = |image: &NodeImage| format!("{:?} {}", image.names, image.size_bytes);
+                let images: Vec<_> = node.images.iter().map(of).collect();
+                format!(
+                    "node {} #{} short of memory {}, of disk {} | {}",
+                    node.session,
+                    node.sequence,
+                    node.memory_pressure,
+                    node.disk_pressure,
+                    images.join(", ")
+                )
             }
             Up::Artifact(request) => format!("what is {}?", request.image),
             Up::Blocks(request) => format!("blocks {} {:?}", self.artifact(request.artifact), request.blocks),
@@ -335,7 +385,7 @@ impl Stage {
         }
     }
 
-    /// `name=image,policy,stop=30s`; `name=?` is one that cannot be read.
+    /// `name=image,policy,stop=30s,asks=64Mi,priority=5`; `name=?` is one that cannot be read.
     fn pod(&mut self, word: &str) -> Option<Pod> {
         let (name, rest) = word.split_once('=').expect("name=image");
         if rest == "?" {
@@ -357,8 +407,16 @@ impl Stage {
             mounts: Vec::new(),
         };
         let (mut stop, mut restart_policy) = (None, RestartPolicy::Always);
-        let mut count = 1;
+        let (mut count, mut priority) = (1, 0);
         for part in parts {
+            if let Some(amount) = part.strip_prefix("asks=") {
+                container.requests = ResourceAmounts { memory_bytes: bytes(amount), ..container.requests };
+                continue;
+            }
+            if let Some(number) = part.strip_prefix("priority=") {
+                priority = number.parse().expect("a number");
+                continue;
+            }
             match part {
                 "Always" => container.pull_policy = PullPolicy::Always,
                 "Never" => container.pull_policy = PullPolicy::Never,
@@ -373,6 +431,7 @@ impl Stage {
             name: name.to_owned(),
             restart_policy,
             termination_grace_ms: 30_000,
+            priority,
             containers: vec![container; count],
             stop,
             volumes: Vec::new(),
@@ -411,6 +470,17 @@ fn summary(status: &PodStatus) -> String {
     };
     let stopped = if status.stopped { " stopped" } else { "" };
     format!("{}{stopped}: {state}", status.phase.as_str())
+}
+
+fn bytes(text: &str) -> u64 {
+    let bytes = coracle_model::quantity::value(text).expect("a quantity");
+    u64::try_from(bytes).expect("no less than nothing")
+}
+
+/// `NAME=SIZE`
+fn node_image(word: &str) -> NodeImage {
+    let (name, size) = word.split_once('=').expect("name=size");
+    NodeImage { image: image_digest(name), size_bytes: bytes(size), names: vec![name.to_owned()] }
 }
 
 fn id(words: &[&str]) -> u64 {

@@ -6,6 +6,7 @@
 //! remember web=hello:1            before the start: the disk remembers this pod (and `pinned`: the cluster)
 //! runtime | disk                  the runtime answers by itself; the disk does, and has what was finished
 //! has hello:1                     the disk has this image
+//! evicts nodefs.available<10% 5s  the agent watches this, and a condition lasts so long
 //! 0s start
 //! 0s connected 1
 //! 0s welcome 1

@@ -267,3 +267,63 @@ fn what_is_within_the_bound_stays_and_looking_for_it_writes_nothing() {
     drop(cache);
     assert!(!uses.exists());
 }
+
+// SCH-02
+#[test]
+fn images_are_those_that_have_a_name_and_every_change_of_them_shows() {
+    let directory = directory();
+    let mut cache = open(directory.path());
+    let (one, two) = (code(1), code(2));
+    let first = signed(&one, |said| said.image = digest(b"first"));
+    let second = signed(&two, |said| said.image = digest(b"second"));
+    let listed = |cache: &Artifacts| {
+        let images = cache.images().into_iter().map(|image| (image.image, image.size_bytes, image.names));
+        images.collect::<std::collections::BTreeSet<_>>()
+    };
+    let image = |manifest: &ArtifactManifest, names: &[&str]| {
+        (manifest.image, manifest.size, names.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let mut versions = vec![cache.version()];
+    for (name, manifest, code) in [("a:1", &first, &one), ("b:1", &second, &two)] {
+        pull(&mut cache, name, manifest, code).unwrap_or_else(|error| panic!("{error}"));
+        versions.push(cache.version());
+    }
+    assert_eq!(listed(&cache), [image(&first, &["a:1"]), image(&second, &["b:1"])].into());
+    // The name moves, and the image that it meant has none any more.
+    pull(&mut cache, "a:1", &second, &two).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(listed(&cache), [image(&second, &["b:1", "a:1"])].into());
+    versions.push(cache.version());
+    assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
+    // What is there already, and a sweep that finds nothing, is no change.
+    pull(&mut cache, "a:1", &second, &two).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(versions.last(), Some(&cache.version()));
+    assert_eq!(listed(&open(directory.path())), listed(&cache), "also after a restart");
+    cache.discard(second.artifact);
+    assert!(listed(&cache).is_empty() && versions.last() < Some(&cache.version()));
+}
+
+// PRI-09
+#[test]
+fn on_a_full_disk_everything_goes_but_what_runs_what_is_wanted_and_what_is_being_pulled() {
+    let directory = directory();
+    let codes: Vec<Vec<u8>> = (0..5).map(code).collect();
+    let manifests: Vec<ArtifactManifest> =
+        codes.iter().map(|code| signed(code, |said| said.image = digest(&code[..9]))).collect();
+    // A pull that an earlier start left, and one that goes on.
+    let mut cache = open(directory.path());
+    assert!(cache.begin("left:1", manifests[3].clone(), Some(&public())).is_ok());
+    let mut cache = open(directory.path());
+    for (name, at) in [("wanted:1", 0), ("running:1", 1), ("idle:1", 2)] {
+        pull(&mut cache, name, &manifests[at], &codes[at]).unwrap_or_else(|error| panic!("{error}"));
+    }
+    assert!(cache.begin("going:1", manifests[4].clone(), Some(&public())).is_ok());
+    cache.want(Vec::new());
+    cache.want_also(["wanted:1".to_owned()]);
+    let size = codes[2].len() as u64;
+    assert_eq!(cache.reclaim(|image| image == manifests[1].image), size);
+    let mut left = |at: usize| cache.of_image(manifests[at].image).is_some();
+    assert_eq!([0, 1, 2].map(&mut left), [true, true, false]);
+    let partial = |at: usize| directory.path().join("partial").join(manifests[at].artifact.hex().as_str()).exists();
+    assert_eq!((partial(3), partial(4)), (false, true));
+    assert_eq!(cache.reclaim(|image| image == manifests[1].image), 0);
+}

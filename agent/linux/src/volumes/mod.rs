@@ -61,6 +61,15 @@ impl MountError {
     }
 }
 
+/// What the volumes of one pod hold, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// In memory.
+    pub memory_bytes: u64,
+    /// On the disk.
+    pub disk_bytes: u64,
+}
+
 /// A disk, or a memory.
 #[derive(Debug)]
 struct Place {
@@ -239,6 +248,14 @@ impl Volumes {
     pub fn subjects(&self) -> Vec<Subject> {
         let limited = self.pods.iter().filter(|(_, laid_out)| laid_out.is_limited());
         limited.map(|(uid, laid_out)| laid_out.subject(*uid)).collect()
+    }
+
+    /// What the volumes of each pod hold by the writing of its guests.
+    pub fn uses(&self) -> impl Iterator<Item = (PodUid, Use)> {
+        let used = |quota: &Option<Arc<DiskQuota>>| quota.as_ref().map_or(0, |quota| quota.used_bytes());
+        self.pods.iter().map(move |(pod, laid_out)| {
+            (*pod, Use { memory_bytes: used(&laid_out.memory), disk_bytes: used(&laid_out.disk) })
+        })
     }
 
     /// Nothing of this pod runs, or will: its volumes go. The result is what takes the time.

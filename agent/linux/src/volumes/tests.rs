@@ -93,6 +93,7 @@ fn pod(volumes: Vec<Volume>, mounts: Vec<VolumeMount>) -> Pod {
         name: "p".to_owned(),
         restart_policy: RestartPolicy::Always,
         termination_grace_ms: 30_000,
+        priority: 0,
         containers: vec![container],
         stop: None,
         volumes,
@@ -397,4 +398,25 @@ fn what_is_to_lie_in_memory_does_where_there_is_some() {
     assert_eq!(guest(&preopens, "/key").host_path.exists(), memory.is_none());
     let mut volumes = bench.open(&[]);
     assert!(guest(&lay_out(&mut volumes, &both), "/fast").host_path.join("kept").exists());
+}
+
+// PRI-09
+#[test]
+fn what_guests_have_written_counts_for_their_pod_where_it_lies() {
+    let bench = Bench::new();
+    let mut memory = empty("fast", 0);
+    memory.source = VolumeSource::EmptyDir { in_memory: true, size_limit_bytes: 0 };
+    let pod = pod(vec![empty("tmp", 0), memory], vec![mount("tmp", "/tmp", ""), mount("fast", "/fast", "")]);
+    let mut volumes = bench.open(&[]);
+    let preopens = lay_out(&mut volumes, &pod);
+    for (path, bytes) in [("/tmp", 8192), ("/fast", 4096)] {
+        let quota = guest(&preopens, path).quota.clone().unwrap_or_else(|| panic!("{path} is written"));
+        assert!(quota.charge(bytes, 1).is_ok());
+    }
+    let uses: Vec<_> = volumes.uses().collect();
+    let in_memory = volumes.memory.is_some();
+    let want = if in_memory { (4096, 8192) } else { (0, 12_288) };
+    assert_eq!(uses, [(UID, super::Use { memory_bytes: want.0, disk_bytes: want.1 })]);
+    assert!(volumes.tear_down(UID).is_some());
+    assert_eq!(volumes.uses().count(), 0);
 }

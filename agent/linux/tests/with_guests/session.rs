@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use coracle_agent::{AgentConfig, AgentError};
+use coracle_agent::{AgentConfig, AgentError, Eviction, Thresholds};
 use coracle_link::{BrokerUrl, Session, Settings};
 use coracle_model::limits::BLOCK_BYTES;
 use coracle_model::{
@@ -167,6 +167,8 @@ fn agent(broker: &str, data_dir: &std::path::Path) -> Running {
         zone: "kitchen".into(),
         labels: vec![("room".into(), "kitchen".into())],
         data_dir: data_dir.to_owned(),
+        eviction_hard: Some(Thresholds::default()),
+        eviction_transition_ms: Eviction::TRANSITION_MS,
     };
     let stopped = async move {
         let _ = stopped.await;
@@ -188,6 +190,7 @@ fn pod(number: u128, container: Container) -> Pod {
         name: format!("pod-{number}"),
         restart_policy: RestartPolicy::Always,
         termination_grace_ms: 30_000,
+        priority: 0,
         containers: vec![container],
         stop: None,
         volumes: Vec::new(),
@@ -316,6 +319,8 @@ fn a_wrong_configuration_is_refused_in_words() {
         zone: String::new(),
         labels: Vec::new(),
         data_dir: directory.path().to_owned(),
+        eviction_hard: None,
+        eviction_transition_ms: Eviction::TRANSITION_MS,
     };
     let refusal = |config| {
         let ended = coracle_agent::run_blocking(config, || {}, std::future::ready(()));

@@ -168,6 +168,7 @@ impl Bench {
             name: format!("pod-{pod}"),
             restart_policy: RestartPolicy::Never,
             termination_grace_ms: 30_000,
+            priority: 0,
             containers: vec![container],
             stop: None,
             volumes: Vec::new(),

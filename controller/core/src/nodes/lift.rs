@@ -107,7 +107,7 @@ fn node_status(node: &Value, now: Now, name: &str, facts: &NodeFacts) -> Value {
             "kubeletVersion": facts.agent_version, "kubeProxyVersion": "",
         },
     });
-    // An agent says nothing of images, so what somebody else has said of them stays.
+    // A birth says nothing of images: what is known of them stays until the agent says more (see `standing`).
     let images = &node["status"]["images"];
     if !images.is_null() {
         status["images"] = images.clone();

@@ -13,6 +13,7 @@ pub mod leases;
 mod lift;
 mod lower;
 mod session;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ use coracle_model::limits::{LEASE_MS, LEASE_RENEW_MS, RESEND_MS};
 use coracle_model::{ClusterId, Millis, PodStatus, SessionNumber};
 use coracle_wire::down::{Ack, Down, Refuse, Reintroduce, Welcome};
 use coracle_wire::envelope::VERSION;
-use coracle_wire::up::{Birth, Lease, Report, Up};
+use coracle_wire::up::{Birth, Lease, NodeReport, Report, Up};
 
 use crate::clock::Now;
 use crate::kind::Kind;
@@ -36,6 +37,14 @@ use session::{Heard, Session};
 
 /// How many messages may be lost in a row before a node is asked to begin again; a bound on nothing else.
 const MAX_EVENTS_PER_REPORT: usize = 1024;
+
+/// The head of a report.
+#[derive(Clone, Copy)]
+struct Said {
+    session: SessionNumber,
+    sequence: u64,
+    applied: u64,
+}
 
 /// All sessions.
 #[derive(Debug)]
@@ -150,6 +159,7 @@ impl Nodes {
                 Plan::default()
             }
             Up::Report(report) => self.report(view, now, node, report),
+            Up::Node(report) => self.node_report(view, now, node, report),
             Up::Lease(lease) => self.lease(view, now, node, lease),
             // Streams and artifacts never pass through the core.
             Up::Artifact(_)
@@ -259,26 +269,36 @@ impl Nodes {
         true
     }
 
-    fn report(&mut self, view: &View, now: Now, node: &str, report: Report) -> Plan {
+    /// What every report begins with: who speaks, what is applied there, and whether this is new. If it is, wall time
+    /// minus the agent's clock, in milliseconds.
+    fn heard(&mut self, view: &View, now: Now, node: &str, said: Said) -> Option<i64> {
         let can_write = self.can_write;
-        let Some(session) = self.session_of(node, report.session, now) else { return Plan::default() };
-        session.applied(report.applied, now.mono);
+        let session = self.session_of(node, said.session, now)?;
+        session.applied(said.applied, now.mono);
         if !can_write {
-            return Plan::default();
+            return None;
         }
-        let heard = session.heard_report(report.sequence);
+        let heard = session.heard_report(said.sequence);
         let offset = session.wall_offset_ms;
         // One that was overtaken is not acknowledged: what it said is said again, as it is then.
         if heard != Heard::Overtaken {
-            let ack = Down::Ack(Ack { session: report.session, sequence: report.sequence });
+            let ack = Down::Ack(Ack { session: said.session, sequence: said.sequence });
             self.downs.push((node.to_owned(), ack));
         }
-        if heard != Heard::New {
-            return Plan::default();
+        (heard == Heard::New && !self.begin_anew_unless_ready(view, node, said.session)).then_some(offset)
+    }
+
+    fn node_report(&mut self, view: &View, now: Now, node: &str, report: NodeReport) -> Plan {
+        let said = Said { session: report.session, sequence: report.sequence, applied: report.applied };
+        match self.heard(view, now, node, said) {
+            Some(_) => standing::plan(view, now, node, report),
+            None => Plan::default(),
         }
-        if self.begin_anew_unless_ready(view, node, report.session) {
-            return Plan::default();
-        }
+    }
+
+    fn report(&mut self, view: &View, now: Now, node: &str, report: Report) -> Plan {
+        let said = Said { session: report.session, sequence: report.sequence, applied: report.applied };
+        let Some(offset) = self.heard(view, now, node, said) else { return Plan::default() };
         let mut plan = Plan::default();
         for status in report.statuses.iter().filter_map(coracle_wire::Item::read::<PodStatus>) {
             plan.writes.extend(ingest(view, now, node, offset, &status));

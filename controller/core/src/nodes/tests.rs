@@ -19,6 +19,8 @@ use crate::plan::{Plan, Write};
 use crate::store::{Action, Change};
 use crate::view::View;
 
+mod standing;
+
 const UID: &str = "6f1c1a3e-8a5b-4b06-9a53-2f0d1c7e4b11";
 
 fn now(mono_ms: u64) -> Now {

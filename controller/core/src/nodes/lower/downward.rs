@@ -24,10 +24,10 @@ pub(super) fn field(scene: Scene<'_>, path: &str) -> Option<String> {
         "metadata.annotations" => map(&value["metadata"]["annotations"]),
         "spec.nodeName" => text(&value["spec"]["nodeName"]),
         "spec.serviceAccountName" => value["spec"]["serviceAccountName"].as_str().unwrap_or("default").to_owned(),
-        "status.hostIP" => text(&value["status"]["hostIP"]),
-        "status.hostIPs" => addresses(&value["status"], "hostIP"),
-        "status.podIP" => text(&value["status"]["podIP"]),
-        "status.podIPs" => addresses(&value["status"], "podIP"),
+        "status.hostIP" => text(&pod.status()["hostIP"]),
+        "status.hostIPs" => addresses(&pod.status(), "hostIP"),
+        "status.podIP" => text(&pod.status()["podIP"]),
+        "status.podIPs" => addresses(&pod.status(), "podIP"),
         _ => return None,
     })
 }

@@ -36,6 +36,7 @@ const STDIN_EOF: &str = "coracle.dev/stdin-eof";
 struct Scene<'a> {
     view: &'a View,
     pod: &'a Object,
+    /// All of it but the status.
     value: &'a Value,
 }
 
@@ -59,7 +60,7 @@ fn bytes_of(kind: Kind, found: &Value) -> Option<Vec<u8>> {
 
 /// The pod as its node gets it; `None` for an object that is no pod.
 pub(super) fn pod(view: &View, object: &Object) -> Option<Pod> {
-    let value = object.value();
+    let value = object.head();
     let scene = Scene { view, pod: object, value: &value };
     let spec = &value["spec"];
     let grace = spec["terminationGracePeriodSeconds"].as_u64().unwrap_or(30);
@@ -80,6 +81,7 @@ pub(super) fn pod(view: &View, object: &Object) -> Option<Pod> {
         containers,
         stop: object.is_deleting().then(|| Stop { grace_ms: deletion_grace.saturating_mul(1000) }),
         volumes: volumes::resolve(scene, spoken),
+        priority: spec["priority"].as_i64().and_then(|priority| i32::try_from(priority).ok()).unwrap_or_default(),
     })
 }
 

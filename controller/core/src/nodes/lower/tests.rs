@@ -243,6 +243,15 @@ fn mounts_are_in_their_shortest_form_and_expressions_are_expanded() {
 }
 
 #[test]
+fn a_node_hears_how_important_its_pods_are() {
+    // PRI-09: it ends the least important one first when it is short of something.
+    for (priority, want) in [(json!(null), 0), (json!(7), 7), (json!(-10), -10), (json!(2_000_001_000), 2_000_001_000)]
+    {
+        assert_eq!(lowered(json!({"priority": priority})).priority, want);
+    }
+}
+
+#[test]
 fn a_pod_with_more_content_than_a_message_carries_says_so() {
     let big = "x".repeat(MAX_POD_CONTENT_BYTES - 100);
     let map = object(Kind::CONFIG_MAP, 5, json!({"metadata": {"name": "big"}, "data": {"k": big}}));
