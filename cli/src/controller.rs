@@ -26,7 +26,7 @@ pub(crate) fn run(options: Controller) -> Outcome {
         cluster: options.cluster,
         api_listen: options.api_listen,
         broker,
-        images: options.images.options(server::own_program()),
+        images: options.images.options(server::own_program())?,
         scheduler: options.scheduler.read()?,
     };
     open_files::raise();

@@ -9,9 +9,11 @@ use std::process::ExitCode;
 
 use bytes::{Bytes, BytesMut};
 use coracle_controller::images::layout;
+use coracle_model::limits::MAX_IMAGE_BYTES;
 use http_body_util::{BodyExt, Empty};
 use hyper::Method;
 use hyper::body::Incoming;
+use indicatif::HumanBytes;
 use serde_json::Value;
 
 use self::arguments::{Api, Named, Pull, Push, Remove};
@@ -62,7 +64,14 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
         let read = layout::read(file);
         return read.map_err(|error| format!("failed to read {}: {}", file.display(), crate::chain(&error)).into());
     }
-    std::fs::read(file).map_err(|error| format!("failed to read {}: {error}", file.display()).into())
+    let failed = |error: std::io::Error| format!("failed to read {}: {error}", file.display());
+    let size_bytes = std::fs::metadata(file).map_err(failed)?.len();
+    // The controller would hang up in the middle, and nobody would learn why.
+    if size_bytes > MAX_IMAGE_BYTES as u64 {
+        let (found, most) = (HumanBytes(size_bytes), HumanBytes(MAX_IMAGE_BYTES as u64));
+        return Err(format!("failed to read {}: it has {found}, and an image may have {most}", file.display()).into());
+    }
+    Ok(std::fs::read(file).map_err(failed)?)
 }
 
 async fn pull(options: &Pull) -> Result<String, Failure> {

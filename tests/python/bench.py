@@ -16,18 +16,54 @@ IMAGES = ["samples/sensor:1", "samples/hello:1", "samples/job:1"]
 config.load_kube_config(config_file=sys.argv[1])
 core = client.CoreV1Api()
 running = {}
+hopeless = {}
 arrived = threading.Condition()
+
+
+def trouble(pod):
+    """Why a pod will not run soon; None while there is hope."""
+    for status in pod.status.container_statuses or []:
+        waiting = status.state and status.state.waiting
+        if waiting and waiting.reason not in (None, "ContainerCreating", "PodInitializing"):
+            return f"{waiting.reason}: {waiting.message}"
+    if pod.status.phase == "Failed":
+        return f"it has failed: {pod.status.reason}: {pod.status.message}"
+    return None
 
 
 def listen():
     for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=600):
         pod = event["object"]
-        if pod.status.phase == "Running":
-            with arrived:
+        with arrived:
+            if pod.status.phase == "Running":
                 running.setdefault(pod.metadata.name, time.monotonic())
-                arrived.notify_all()
+            elif trouble(pod):
+                hopeless[pod.metadata.name] = trouble(pod)
+            arrived.notify_all()
 
 
+def node_is_ready():
+    """Waits for a node that takes pods; an agent that the controller does not understand never makes one."""
+    deadline, seen = time.monotonic() + 15, "no agent has joined; its own words are above"
+    while time.monotonic() < deadline:
+        for node in core.list_node().items:
+            ready = next((c for c in node.status.conditions or [] if c.type == "Ready"), None)
+            if ready and ready.status == "True":
+                return
+            seen = f"node {node.metadata.name}: {ready.reason}: {ready.message}" if ready else "a node without conditions"
+        time.sleep(0.1)
+    raise SystemExit(f"no node is Ready: {seen} (are agent and controller built from the same source?)")
+
+
+def why_not(name):
+    pod = core.read_namespaced_pod(name, "default")
+    said = [f"{c.type}={c.status} {c.reason or ''} {c.message or ''}".strip() for c in pod.status.conditions or []]
+    events = [f"{e.reason}: {e.message}" for e in core.list_namespaced_event("default").items
+              if e.involved_object.name == name]
+    return "\n  ".join([f"{name} on {pod.spec.node_name}: {pod.status.phase}", *said, *events])
+
+
+node_is_ready()
 threading.Thread(target=listen, daemon=True).start()
 
 
@@ -42,8 +78,10 @@ def one(number, image=IMAGES[0]):
     core.create_namespaced_pod("default", pod)
     answered = time.monotonic()
     with arrived:
-        if not arrived.wait_for(lambda: name in running, timeout=60):
-            raise SystemExit(f"{name} is not Running within 60 s")
+        came = arrived.wait_for(lambda: name in running or name in hopeless, timeout=60)
+    if name not in running:
+        what = hopeless.get(name) if came else f"it is not Running within 60 s\n  {why_not(name)}"
+        raise SystemExit(f"{name}: {what}")
     core.delete_namespaced_pod(name, "default")
     return 1000 * (answered - started), 1000 * (running[name] - started)
 

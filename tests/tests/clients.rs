@@ -302,6 +302,8 @@ fn garbage_on_every_topic_harms_nobody() {
             let _whether_it_fits = run(&mut command);
         }
     }
+    // An agent of another version would say as little that can be read; whoever waits for its node looks here.
+    assert!(cluster.controller.output().contains("an agent cannot join"), "{}", cluster.controller.output());
     let _ = succeed(&mut cluster.kubectl(&["scale", "deployment/web", "--replicas=3"]));
     let after = cluster.wait_for_ready_pods("app=web", 3);
     for pod in &before {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use coracle_controller::images::{DEFAULT_CACHE_BYTES, Options};
+use coracle_controller::images::{Authorities, AuthoritiesError, DEFAULT_CACHE_BYTES, Options};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
@@ -78,15 +78,20 @@ pub(crate) struct Images {
     /// What compiled images may take on the disk, in bytes; beyond it those go that were used least lately.
     #[arg(long, default_value_t = DEFAULT_CACHE_BYTES, value_name = "BYTES")]
     image_cache_bytes: u64,
-    /// A registry that is spoken to over plain HTTP; may be given more than once. The loopback needs no such word.
+    /// A registry that may be spoken to over plain HTTP; may be given more than once. The loopback needs no such word.
     #[arg(long = "insecure-registry", value_name = "HOST:PORT")]
     insecure_registries: Vec<String>,
+    /// Certificates (PEM) of an authority, or of a registry itself, to trust beside the system's; may be given more than
+    /// once.
+    #[arg(long = "registry-ca", value_name = "FILE")]
+    registry_authorities: Vec<PathBuf>,
 }
 
 impl Images {
     /// For a controller whose compiler is this program.
-    pub(crate) fn options(&self, program: PathBuf) -> Options {
+    pub(crate) fn options(&self, program: PathBuf) -> Result<Options, AuthoritiesError> {
         let insecure_registries: BTreeSet<String> = self.insecure_registries.iter().cloned().collect();
-        Options { program, cache_bytes: self.image_cache_bytes, insecure_registries }
+        let authorities = Authorities::read(&self.registry_authorities)?;
+        Ok(Options { program, cache_bytes: self.image_cache_bytes, insecure_registries, authorities })
     }
 }

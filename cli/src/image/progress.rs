@@ -27,14 +27,17 @@ impl Progress {
             return Self { bar: None };
         }
         let bar = ProgressBar::new(total);
-        let style = ProgressStyle::with_template("{msg} [{bar:32}] {bytes}/{total_bytes}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        bar.set_style(style(total > 0));
         bar.set_message(what.to_owned());
+        bar.tick();
         Self { bar: Some(bar) }
     }
 
     pub(super) fn set(&self, bytes: u64, total: u64) {
         if let Some(bar) = &self.bar {
+            if total > 0 && bar.length() == Some(0) {
+                bar.set_style(style(true));
+            }
             bar.set_length(total);
             bar.set_position(bytes);
         }
@@ -46,6 +49,13 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Before anybody knows how much there is to do, a bar would be full.
+fn style(is_known: bool) -> ProgressStyle {
+    let template = if is_known { "{msg} [{bar:32}] {bytes}/{total_bytes}" } else { "{msg}" };
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }
 
 /// The body of a request that moves a bar as it goes.

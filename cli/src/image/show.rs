@@ -11,10 +11,7 @@ pub(super) fn list(answer: &Value) -> String {
     let width = images.iter().filter_map(|image| image["name"].as_str()).map(str::len).max().unwrap_or(0).max(4);
     let mut text = format!("{:width$}  {:71}  SIZE\n", "NAME", "DIGEST");
     for image in images {
-        line(
-            &mut text,
-            &format!("{:width$}  {:71}  {}", word(image, "name"), word(image, "digest"), image["sizeBytes"]),
-        );
+        line(&mut text, &format!("{:width$}  {:71}  {}", word(image, "name"), word(image, "digest"), size(image)));
     }
     text
 }

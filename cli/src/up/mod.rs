@@ -27,7 +27,7 @@ pub(crate) fn run(options: Up) -> Outcome {
         cluster: "default".to_owned(),
         api_listen: options.api_listen,
         broker: Broker::Embedded(options.mqtt_listen),
-        images: options.images.options(server::own_program()),
+        images: options.images.options(server::own_program())?,
         scheduler: options.scheduler.read()?,
     };
     runtime()?.block_on(async move {

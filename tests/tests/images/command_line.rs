@@ -88,3 +88,26 @@ fn what_no_node_offers_is_said_at_the_push_and_in_the_pod() {
     let refused = fail(&mut cluster.coracle(&["image", "push", &file.display().to_string(), "team/gpio:2"]));
     assert!(refused.contains("not valid WebAssembly"), "{refused}");
 }
+
+#[test]
+fn a_bar_moves_on_a_terminal_and_what_is_too_large_is_said_before_it_is_sent() {
+    // EDGE-02
+    let cluster = Cluster::start(BrokerKind::Embedded, 0);
+    let registry = Registry::start(cluster.dir(), false);
+    registry.push(&guest("job-1.wasm"), "application/wasm", "job:1", None);
+    let guest = guest("job-1.wasm").display().to_string();
+    let name = format!("{}/job:1", registry.address);
+    for words in [["push", &guest, "team/job:1"].as_slice(), &["pull", &name]] {
+        let line = format!("{:?} image {}", cluster.coracle(&[]).get_program(), words.join(" "));
+        let mut terminal = Command::new("script");
+        terminal.args(["-qec", &line, "/dev/null"]).env("KUBECONFIG", cluster.kubeconfig()).env("TERM", "xterm");
+        let shown = succeed(&mut terminal);
+        assert!(shown.contains("=>") || shown.contains("[==="), "{shown:?}");
+        assert!(shown.contains("KiB/"), "{shown:?}");
+        assert!(!shown.contains("/0 B") && shown.contains("sha256:"), "{shown:?}");
+    }
+    let large = cluster.write("large.wasm", "");
+    std::fs::File::options().write(true).open(&large).and_then(|file| file.set_len(33 << 20)).expect("a file");
+    let refused = fail(cluster.coracle(&["image", "push"]).arg(&large).arg("team/large:1"));
+    assert!(refused.contains("it has 33.00 MiB, and an image may have 32.00 MiB"), "{refused}");
+}

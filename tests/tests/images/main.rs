@@ -1,14 +1,19 @@
 //! Images from everywhere: Debian's registry and `skopeo`, layouts, the command line; and the compiler at its limits.
 //!
-//! [`registry`] is the registry that nobody here wrote, [`wasm`] makes files that no toolchain would.
+//! [`registry`] is the registry that nobody here wrote, [`certificates`] are what it may show, [`wasm`] makes files that no
+//! toolchain would.
 
+mod certificates;
 mod registry;
 mod wasm;
 
+mod cache;
 mod command_line;
 mod compiler;
 mod pulls;
 mod resume;
+mod secure;
+mod strangers;
 
 use serde_json::Value;
 

@@ -6,6 +6,8 @@ use std::process::Command;
 use coracle_tests::programs::{Process, built, free_port, root, succeed};
 use coracle_tests::tools::tool;
 
+use crate::certificates::Pair;
+
 /// The user of a registry with a lock, and the password.
 pub(crate) const USER: (&str, &str) = ("sailor", "open sesame");
 /// The two, as `htpasswd -B` writes them.
@@ -24,7 +26,16 @@ pub(crate) struct Registry {
 impl Registry {
     /// Starts one that keeps its images in `dir`; a locked one opens to [`USER`] only.
     pub(crate) fn start(dir: &Path, locked: bool) -> Self {
-        let dir = dir.join("registry");
+        Self::start_with(&dir.join("registry"), locked, None)
+    }
+
+    /// Starts one that speaks TLS with this certificate.
+    pub(crate) fn start_secure(dir: &Path, locked: bool, pair: &Pair) -> Self {
+        Self::start_with(dir, locked, Some(pair))
+    }
+
+    fn start_with(dir: &Path, locked: bool, pair: Option<&Pair>) -> Self {
+        let dir = dir.to_owned();
         std::fs::create_dir_all(&dir).expect("a directory");
         let address = format!("127.0.0.1:{}", free_port());
         let passwords = dir.join("htpasswd");
@@ -34,8 +45,11 @@ impl Registry {
         } else {
             String::new()
         };
+        let tls = pair.map_or_else(String::new, |pair| {
+            format!(", tls: {{certificate: {}, key: {}}}", pair.certificate.display(), pair.key.display())
+        });
         let config = format!(
-            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: \"{address}\"}}\n{auth}",
+            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: \"{address}\"{tls}}}\n{auth}",
             dir.join("data").display()
         );
         let file = dir.join("config.yml");
@@ -44,6 +58,11 @@ impl Registry {
         let mut process = Process::start("registry", command.arg("serve").arg(file), &dir);
         let _listening = process.said("listening on");
         Self { address, process, dir, locked }
+    }
+
+    /// `localhost:PORT`, which is the same place by its name.
+    pub(crate) fn by_name(&self) -> String {
+        self.address.replace("127.0.0.1", "localhost")
     }
 
     /// Packs a WebAssembly file under a media type, pushes it with `skopeo` and gives the digest of its manifest. With a

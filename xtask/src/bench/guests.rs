@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::running::{Running, controller, port};
-use super::{build, directory, has, machine, number, row, target};
+use super::{build, build_agent, directory, has, machine, number, row};
 use crate::process::{output, root, run};
 use crate::tools;
 
@@ -43,12 +43,10 @@ pub(super) fn bench(arguments: &[String]) -> Result<(), String> {
     let are_all = !PARTS.iter().any(named);
     tools::install(&[])?;
     let coracle = build(arguments)?;
-    if !has(arguments, "--no-build") {
-        run("cargo", &["build", "--profile", "agent", "--locked", "--package", "coracle-agent"], &[])?;
-    }
+    let agent = build_agent(arguments, &coracle)?;
     machine()?;
     for part in PARTS.iter().filter(|part| are_all || named(part)) {
-        let house = House::start(&coracle, idle_seconds)?;
+        let house = House::start(&coracle, &agent, idle_seconds)?;
         for guest in part.1 {
             house.push(&coracle, guest)?;
         }
@@ -66,10 +64,10 @@ struct House {
 }
 
 impl House {
-    fn start(coracle: &Path, idle_seconds: u32) -> Result<Self, String> {
+    fn start(coracle: &Path, agent: &Path, idle_seconds: u32) -> Result<Self, String> {
         let (data, mqtt) = (directory("guests")?, port()?);
         let (controller, _) = controller(coracle, &data.join("controller"), mqtt, true)?;
-        let mut command = Command::new(target().join("agent/coracle-agent"));
+        let mut command = Command::new(agent);
         command.args(["--broker", &format!("mqtt://127.0.0.1:{mqtt}"), "--node", "node-1"]);
         command.arg("--data-dir").arg(data.join("agent"));
         let (agent, _) = Running::start(&mut command, "ready")?;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::running::{Running, controller, port};
-use super::{build, directory, has, machine, row, target};
+use super::{build, build_agent, directory, machine, row};
 use crate::process::{root, run};
 use crate::tools;
 
@@ -23,10 +23,7 @@ const IDLE: Duration = Duration::from_secs(20);
 pub(super) fn bench(arguments: &[String]) -> Result<(), String> {
     tools::install(&[])?;
     let coracle = build(arguments)?;
-    if !has(arguments, "--no-build") {
-        run("cargo", &["build", "--profile", "agent", "--locked", "--package", "coracle-agent"], &[])?;
-    }
-    let agent = target().join("agent/coracle-agent");
+    let agent = build_agent(arguments, &coracle)?;
     let directory = directory("house")?;
     machine()?;
     row("agent binary, stripped", &mut [size_of(&agent)?], "bytes");

@@ -11,7 +11,7 @@ mod kills;
 mod running;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::process::{output, root, run};
@@ -39,7 +39,43 @@ fn build(arguments: &[String]) -> Result<PathBuf, String> {
     if !has(arguments, "--no-build") {
         run("cargo", &["build", "--release", "--locked", "--package", "coracle"], &[])?;
     }
-    Ok(target().join("release/coracle"))
+    built("release/coracle")
+}
+
+/// Builds the agent as it is shipped, unless the arguments say that it has been built. It must be of the same source as
+/// the controller: two builds that speak differently would wait for each other.
+fn build_agent(arguments: &[String], coracle: &Path) -> Result<PathBuf, String> {
+    if !has(arguments, "--no-build") {
+        run("cargo", &["build", "--profile", "agent", "--locked", "--package", "coracle-agent"], &[])?;
+    }
+    let agent = built("agent/coracle-agent")?;
+    for program in [coracle, &agent] {
+        if let Some(newer) = newer_source(program)? {
+            println!("note: {} is older than {newer}; leave out --no-build to build it anew", program.display());
+        }
+    }
+    Ok(agent)
+}
+
+fn built(name: &str) -> Result<PathBuf, String> {
+    let program = target().join(name);
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(format!("{} is not built; leave out --no-build", program.display()))
+    }
+}
+
+/// A source that cargo read for this program (it notes them beside it) and that has changed since.
+fn newer_source(program: &Path) -> Result<Option<String>, String> {
+    let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let notes = program.with_extension("d");
+    let when = |path: &Path| fs::metadata(path).and_then(|facts| facts.modified());
+    let made = when(program).map_err(|error| told(program, error))?;
+    let notes = fs::read_to_string(&notes).map_err(|error| told(&notes, error))?;
+    let sources = notes.split_whitespace().skip(1);
+    // One that is gone was renamed, which is a change too.
+    Ok(sources.filter(|source| when(Path::new(source)).map_or(true, |then| then > made)).map(ToOwned::to_owned).next())
 }
 
 fn has(arguments: &[String], flag: &str) -> bool {

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,15 @@ impl Running {
             match lines.recv_timeout(PATIENCE) {
                 Ok(line) if line.contains(text) => return Ok(line),
                 Ok(_) => {}
-                Err(_) => return Err(format!("process {} ended or fell silent before \"{text}\"", self.child.id())),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(format!("process {} did not say \"{text}\" within {PATIENCE:?}", self.child.id()));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(format!(
+                        "process {} ended before it said \"{text}\"; its last words are above",
+                        self.child.id()
+                    ));
+                }
             }
         }
     }

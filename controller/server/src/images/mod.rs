@@ -61,7 +61,7 @@ pub use self::name::{ImageName, NameError};
 pub use self::obtain::Wish;
 use self::refusals::Refusals;
 use self::registry::Registries;
-pub use self::registry::{Credential, Credentials, Progress, PullError};
+pub use self::registry::{Authorities, AuthoritiesError, Credential, Credentials, Progress, PullError};
 pub use self::source::{SourceError, layout};
 pub use self::store::ImageEntry;
 use self::store::{Candidate, ImageStore};
@@ -84,15 +84,18 @@ pub struct Options {
     pub program: PathBuf,
     /// What machine code may take on the disk, in bytes.
     pub cache_bytes: u64,
-    /// Registries (`HOST:PORT`) that are spoken to over plain HTTP.
+    /// Registries (`HOST:PORT`) that may be spoken to over plain HTTP.
     pub insecure_registries: BTreeSet<String>,
+    /// Who vouches for registries beside those whom the system trusts.
+    pub authorities: Authorities,
 }
 
 impl Options {
-    /// The usual: [`DEFAULT_CACHE_BYTES`], and no registry without TLS but on the loopback.
+    /// The usual: [`DEFAULT_CACHE_BYTES`], no registry without TLS but on the loopback, and the system's trust.
     #[must_use]
-    pub const fn new(program: PathBuf) -> Self {
-        Self { program, cache_bytes: DEFAULT_CACHE_BYTES, insecure_registries: BTreeSet::new() }
+    pub fn new(program: PathBuf) -> Self {
+        let (insecure_registries, authorities) = (BTreeSet::new(), Authorities::default());
+        Self { program, cache_bytes: DEFAULT_CACHE_BYTES, insecure_registries, authorities }
     }
 }
 
@@ -142,7 +145,7 @@ impl Images {
     /// # Errors
     /// When the directory cannot be used, or the index of names is damaged.
     pub fn open(path: &Path, signing: SigningKey, options: Options) -> Result<Self, ImagesError> {
-        let Options { program, cache_bytes, insecure_registries } = options;
+        let Options { program, cache_bytes, insecure_registries, authorities } = options;
         let engine = fingerprint();
         let store = ImageStore::open(path)?;
         let descriptions = path.join("descriptions");
@@ -150,7 +153,7 @@ impl Images {
             .map_err(|source| ImagesError::Unusable { path: descriptions.clone(), source })?;
         Ok(Self(Arc::new(Inner {
             store,
-            registries: Registries::new(insecure_registries),
+            registries: Registries::new(insecure_registries, authorities),
             pulling: Flights::default(),
             unusable: Mutex::default(),
             descriptions,

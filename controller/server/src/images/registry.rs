@@ -1,4 +1,5 @@
-//! Pulls from OCI registries, over HTTPS; plain HTTP only on the loopback, or to a host that the operator has named.
+//! Pulls from OCI registries, over HTTPS ([`trust`]); plain HTTP only on the loopback, or to a host that the operator has
+//! named ([`transport`]).
 //!
 //! *In:* a name, and what may open its registry. *Out:* the digest that the name stands for, and the WebAssembly.
 //! *Must never know:* where credentials come from; what becomes of the file.
@@ -10,20 +11,23 @@
 mod challenge;
 mod client;
 mod credentials;
+mod places;
+mod transport;
+mod trust;
 
 use std::collections::BTreeSet;
 
 use coracle_model::Digest;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-use self::client::{Client, Conversation};
+use self::client::Conversation;
 pub use self::credentials::{Credential, Credentials};
+use self::places::Places;
+use self::transport::Transport;
+pub use self::trust::{Authorities, AuthoritiesError};
 use super::digest_of;
 use super::name::ImageName;
 use super::source::{ACCEPTED, MAX_MANIFEST_BYTES, SourceError, Step, Unfolding};
-
-/// Pulls at once: each holds at most an image and what it was unpacked from in memory.
-const PULLS: usize = 4;
 
 /// Why nothing came from a registry. Texts fit after "failed to pull image NAME: ", and hold no secret.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -40,6 +44,14 @@ pub enum PullError {
         /// Host and port.
         registry: String,
         /// What went wrong, without addresses.
+        why: String,
+    },
+    /// It is not known to be who it says it is.
+    #[error("the registry {registry} is not trusted: {why}")]
+    Untrusted {
+        /// Host and port.
+        registry: String,
+        /// What is wrong with its certificate.
         why: String,
     },
     /// It answered, but not so that it makes sense.
@@ -78,14 +90,15 @@ pub(super) struct Found {
 /// Every registry there is.
 #[derive(Debug)]
 pub(super) struct Registries {
-    client: Client,
-    places: Semaphore,
+    transport: Transport,
+    places: Places,
 }
 
 impl Registries {
-    /// `insecure` are hosts (`HOST:PORT`) that are spoken to over plain HTTP.
-    pub(super) fn new(insecure: BTreeSet<String>) -> Self {
-        Self { client: Client::new(insecure), places: Semaphore::new(PULLS) }
+    /// `insecure` are hosts (`HOST:PORT`) that may be spoken to over plain HTTP; `authorities` are trusted beside those of
+    /// the system.
+    pub(super) fn new(insecure: BTreeSet<String>, authorities: Authorities) -> Self {
+        Self { transport: Transport::new(insecure, authorities), places: Places::default() }
     }
 
     /// Asks the registry what the name means now, with each credential and at last with none; `has` says of a digest
@@ -100,11 +113,10 @@ impl Registries {
         let Some(registry) = name.registry() else {
             return Err(PullError::NotFound("the name has no registry".to_owned()));
         };
-        // The semaphore is never closed.
-        let _place = self.places.acquire().await.ok();
+        let _place = self.places.take(registry).await;
         let mut best: Option<PullError> = None;
         for credential in credentials.iter().map(Some).chain([None]) {
-            let mut conversation = self.client.talk(registry, name.path(), credential);
+            let mut conversation = Conversation::begin(&self.transport, registry, name.path(), credential);
             match self.try_pull(name, &mut conversation, &has, progress).await {
                 Ok(found) => return Ok(found),
                 Err(error) if error.is_refusal() => {

@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coracle_link::{Backoff, BrokerUrl, LinkError, Message, PublishError, Publisher, Session, Settings, client_id};
 use coracle_wire::down::Down;
@@ -25,6 +25,8 @@ use crate::images::Images;
 
 /// How often the broker hears from a controller that has nothing to say.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// An agent that cannot join tries on and on.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The task's state, apart from its session.
 struct Driver {
@@ -37,6 +39,7 @@ struct Driver {
     manifests: Manifests,
     /// Payloads that made no sense.
     ignored: u64,
+    warned: Option<Instant>,
 }
 
 /// Starts the driver. It connects to `broker` as `controller_id` (a random id if there is none, as for a broker that is
@@ -73,6 +76,7 @@ pub fn start(
         streams: streams.clone(),
         manifests,
         ignored: 0,
+        warned: None,
     };
     // The worker ends by itself when the driver has gone.
     tokio::spawn(worker.run());
@@ -153,7 +157,12 @@ impl Driver {
             Some(Topic::Delete) => self.manifests.take(Wish::Delete, message, link),
             Some(Topic::Node(node, word)) if topic::is_name(node) => match Up::decode(&message.payload) {
                 Ok(up) => self.hear_agent(node, word, up, link),
-                Err(error) => self.ignore(&topic, &error.to_string()),
+                Err(error) => {
+                    if matches!(word, NodeTopic::Birth) {
+                        self.warn_of_stranger(node, &error.to_string());
+                    }
+                    self.ignore(&topic, &error.to_string());
+                }
             },
             Some(Topic::Node(..)) | None => self.ignore(&topic, "no topic of a node"),
         }
@@ -169,7 +178,7 @@ impl Driver {
                 }
                 self.tell(node, Up::Death(death));
             }
-            (NodeTopic::Up, up @ (Up::Report(_) | Up::Lease(_))) => self.tell(node, up),
+            (NodeTopic::Up, up @ (Up::Report(_) | Up::Lease(_) | Up::Node(_))) => self.tell(node, up),
             (NodeTopic::Up, Up::Artifact(request)) => self.requests.artifact(node, request, link),
             (NodeTopic::Up, Up::Blocks(request)) => self.requests.blocks(node, request, link),
             (NodeTopic::Up, up @ (Up::StreamHead(_) | Up::StreamData(_) | Up::StreamCredit(_) | Up::StreamEnd(_))) => {
@@ -192,6 +201,14 @@ impl Driver {
     fn tell(&self, node: &str, up: Up) {
         if let Err(error) = self.cluster.hear(node.to_owned(), up) {
             tracing::debug!(node, %error, "an agent's word was dropped; it says it again");
+        }
+    }
+
+    /// Who gives birth to what cannot be read waits for ever to become a node; people must hear of that.
+    fn warn_of_stranger(&mut self, node: &str, why: &str) {
+        if self.warned.is_none_or(|then| then.elapsed() >= WARN_EVERY) {
+            self.warned = Some(Instant::now());
+            tracing::warn!(node, why, "an agent cannot join; are it and this controller of the same version?");
         }
     }
 

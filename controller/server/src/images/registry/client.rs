@@ -1,134 +1,54 @@
 //! The few requests of the distribution protocol that a pull makes.
 
-use std::collections::BTreeSet;
-use std::error::Error;
-use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_model::Digest;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
-use reqwest::redirect::Policy;
-use reqwest::{RequestBuilder, Response, Url};
+use reqwest::{Response, Url};
 use serde_json::Value;
-use tokio::time::timeout;
 
 use super::PullError;
 use super::challenge::Challenge;
 use super::credentials::Credential;
+use super::transport::{Failure, Transport, shown};
 
-/// For a connection, the TLS handshake included.
-const CONNECT: Duration = Duration::from_secs(10);
-/// The longest that a registry may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
-/// For one request with all of its body: 32 MiB over a link of a megabit a second.
-const WHOLE: Duration = Duration::from_secs(300);
-/// Registries hand downloads to a storage, which may hand them on.
-const MAX_REDIRECTS: usize = 5;
 /// What is read of an answer that holds a token, or an error.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
-/// What is shown of a registry's words.
-const MAX_WORDS_CHARS: usize = 200;
 
 /// Where Docker's registry really is.
 const DOCKER: (&str, &str) = ("docker.io", "registry-1.docker.io");
 
-/// Speaks to registries. The connections are made when they are first needed.
-#[derive(Debug)]
-pub(super) struct Client {
-    insecure: Arc<BTreeSet<String>>,
-    /// For hosts that only we reach, which no proxy does.
-    direct: OnceLock<Result<reqwest::Client, String>>,
-    /// By way of the proxy that the environment names, if any.
-    outside: OnceLock<Result<reqwest::Client, String>>,
-}
-
 /// What one pull says to one registry, as one user.
 pub(super) struct Conversation<'a> {
-    client: &'a Client,
+    transport: &'a Transport,
     registry: String,
     path: String,
     credential: Option<&'a Credential>,
     authorization: Option<HeaderValue>,
+    /// Whether the registry has taken that, so that a later refusal means that a token has run out.
+    let_in: bool,
+    /// `https`, or `http` once a registry that may speak it turned out to do so.
+    scheme: Option<&'static str>,
 }
 
-impl Client {
-    pub(super) fn new(insecure: BTreeSet<String>) -> Self {
-        Self { insecure: Arc::new(insecure), direct: OnceLock::new(), outside: OnceLock::new() }
-    }
-
+impl<'a> Conversation<'a> {
     /// Begins. `path` is the repository without its registry.
-    pub(super) fn talk<'a>(
-        &'a self,
+    pub(super) fn begin(
+        transport: &'a Transport,
         registry: &str,
         path: &str,
         credential: Option<&'a Credential>,
-    ) -> Conversation<'a> {
+    ) -> Self {
         let mut path = path.to_owned();
         if registry == DOCKER.0 && !path.contains('/') {
             path.insert_str(0, "library/");
         }
-        Conversation { client: self, registry: registry.to_owned(), path, credential, authorization: None }
+        let scheme = if transport.may_be_plain(registry) { None } else { Some("https") };
+        let registry = registry.to_owned();
+        Self { transport, registry, path, credential, authorization: None, let_in: false, scheme }
     }
 
-    fn http(&self, registry: &str) -> Result<&reqwest::Client, PullError> {
-        let is_plain = is_plain(registry, &self.insecure);
-        let client = if is_plain { &self.direct } else { &self.outside };
-        let made = client.get_or_init(|| connector(Arc::clone(&self.insecure), is_plain));
-        made.as_ref().map_err(|why| PullError::Unreachable { registry: registry.to_owned(), why: why.clone() })
-    }
-}
-
-/// Whether a host is spoken to over plain HTTP.
-fn is_plain(registry: &str, insecure: &BTreeSet<String>) -> bool {
-    let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
-    let is_loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    is_loopback || insecure.contains(registry)
-}
-
-/// Whether an address that a registry names may be used: nothing falls back to plain HTTP.
-fn may_use(url: &Url, insecure: &BTreeSet<String>) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let registry = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    url.scheme() == "https" || (url.scheme() == "http" && is_plain(&registry, insecure))
-}
-
-fn connector(insecure: Arc<BTreeSet<String>>, is_plain: bool) -> Result<reqwest::Client, String> {
-    let mut roots = rustls::RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() && !is_plain {
-        return Err("this machine has no root certificates; install ca-certificates".to_owned());
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let tls = builder.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth();
-    let redirects = Policy::custom(move |attempt| {
-        if attempt.previous().len() > MAX_REDIRECTS {
-            attempt.error("too many redirects")
-        } else if may_use(attempt.url(), &insecure) {
-            attempt.follow()
-        } else {
-            attempt.error("a redirect to plain HTTP")
-        }
-    });
-    let mut builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirects)
-        .connect_timeout(CONNECT)
-        .read_timeout(SILENCE)
-        .timeout(WHOLE);
-    if is_plain {
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(|error| words(&error))
-}
-
-impl Conversation<'_> {
     /// The digest of a manifest, if the registry says it without sending the manifest.
     pub(super) async fn digest(&mut self, path: &str, accept: &str) -> Result<Option<Digest>, PullError> {
         let answer = self.send(&Method::HEAD, path, accept).await?;
@@ -157,38 +77,53 @@ impl Conversation<'_> {
         self.body(answer, most_bytes, tell).await
     }
 
-    /// Sends a request, and once more when the registry wants to know who asks.
+    /// Sends a request, and once more when the registry wants to know who asks, or wants a newer token.
     async fn send(&mut self, method: &Method, path: &str, accept: &str) -> Result<Response, PullError> {
         let answer = self.send_once(method, path, accept).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED || self.authorization.is_some() {
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            self.let_in |= self.authorization.is_some() && answer.status().is_success();
+            return Ok(answer);
+        }
+        if self.authorization.is_some() && !self.let_in {
             return Ok(answer);
         }
         match Challenge::of(answer.headers()) {
             Some(challenge) => self.authorization = self.meet(challenge).await?,
             None => return Ok(answer),
         }
-        if self.authorization.is_none() { Ok(answer) } else { self.send_once(method, path, accept).await }
+        if self.authorization.is_none() {
+            return Ok(answer);
+        }
+        let answer = self.send_once(method, path, accept).await?;
+        self.let_in = answer.status().is_success();
+        Ok(answer)
     }
 
-    async fn send_once(&self, method: &Method, path: &str, accept: &str) -> Result<Response, PullError> {
-        let plain = is_plain(&self.registry, &self.client.insecure);
-        let scheme = if plain { "http" } else { "https" };
+    /// Sends a request. Where plain HTTP is allowed, TLS is tried first, so that a registry on the loopback may have it.
+    async fn send_once(&mut self, method: &Method, path: &str, accept: &str) -> Result<Response, PullError> {
+        let sent = self.send_over(self.scheme.unwrap_or("https"), method, path, accept).await;
+        let sent = match (self.scheme, sent) {
+            (None, Err(failure)) if failure.may_be_plain_http() => {
+                self.scheme = Some("http");
+                self.send_over("http", method, path, accept).await
+            }
+            (None, Ok(answer)) => {
+                self.scheme = Some("https");
+                Ok(answer)
+            }
+            (_, sent) => sent,
+        };
+        sent.map_err(|failure| failure.of(&self.registry))
+    }
+
+    async fn send_over(&self, scheme: &str, method: &Method, path: &str, accept: &str) -> Result<Response, Failure> {
         let host = if self.registry == DOCKER.0 { DOCKER.1 } else { &self.registry };
         let url = format!("{scheme}://{host}/v2/{}/{path}", self.path);
-        let mut request = self.client.http(&self.registry)?.request(method.clone(), url).header(ACCEPT, accept);
+        let mut request = self.transport.client(&self.registry)?.request(method.clone(), url).header(ACCEPT, accept);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
-        self.carry(request).await
-    }
-
-    async fn carry(&self, request: RequestBuilder) -> Result<Response, PullError> {
-        // The builder's own limits are for each part; this one is for all of them.
-        let sent = timeout(SILENCE + CONNECT, request.send()).await;
-        match sent {
-            Ok(answer) => answer.map_err(|error| self.unreachable(words(&error))),
-            Err(_) => Err(self.unreachable("it does not answer".to_owned())),
-        }
+        self.transport.carry(request).await
     }
 
     /// What the registry wants to see; `None` when there is nothing to show.
@@ -220,12 +155,12 @@ impl Conversation<'_> {
         let odd = |what: &str| PullError::Answered { registry: self.registry.clone(), what: what.to_owned() };
         let mut url = Url::parse(realm).map_err(|_| odd("the address for tokens is none"))?;
         // The password goes there, so nobody between may read it.
-        if !may_use(&url, &self.client.insecure) {
+        if !self.transport.may_use(&url, &self.registry) {
             return Err(odd("the address for tokens is plain HTTP"));
         }
         let own = format!("repository:{}:pull", self.path);
         let scope = if scope.is_empty() { own.as_str() } else { scope };
-        let http = self.client.http(&self.registry)?;
+        let http = self.transport.client(&self.registry).map_err(|failure| failure.of(&self.registry))?;
         let request = match credential.filter(|credential| !credential.identity_token.is_empty()) {
             Some(credential) => {
                 let mut form = Url::parse("http://form/").map_err(|_| odd("no form"))?;
@@ -247,7 +182,7 @@ impl Conversation<'_> {
                 }
             }
         };
-        let answer = self.carry(request).await?;
+        let answer = self.transport.carry(request).await.map_err(|failure| failure.of(&self.registry))?;
         if !answer.status().is_success() {
             return Err(self.refused(answer).await);
         }
@@ -265,7 +200,7 @@ impl Conversation<'_> {
     ) -> Result<Vec<u8>, PullError> {
         let mut bytes = Vec::new();
         tell(0);
-        while let Some(part) = answer.chunk().await.map_err(|error| self.unreachable(words(&error)))? {
+        while let Some(part) = answer.chunk().await.map_err(|error| Failure::Broken(error).of(&self.registry))? {
             if bytes.len() as u64 + part.len() as u64 > most_bytes {
                 let what = format!("more than the {most_bytes} bytes that were expected");
                 return Err(PullError::Answered { registry: self.registry.clone(), what });
@@ -290,33 +225,8 @@ impl Conversation<'_> {
             _ => PullError::Answered { registry: self.registry.clone(), what: format!("{} {words}", status.as_u16()) },
         }
     }
-
-    fn unreachable(&self, why: String) -> PullError {
-        PullError::Unreachable { registry: self.registry.clone(), why }
-    }
 }
 
 fn basic(credential: &Credential) -> String {
     format!("Basic {}", STANDARD.encode(format!("{}:{}", credential.user, credential.password)))
-}
-
-/// A registry's words, of a bearable length and in one line.
-fn shown(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(MAX_WORDS_CHARS).collect()
-}
-
-/// The innermost cause, which is the one that tells something; the outer ones only repeat the address.
-fn words(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    if error.is_timeout() {
-        return "it does not answer in time".to_owned();
-    }
-    if error.source().is_none() {
-        // The error itself would show the address.
-        return "the request failed".to_owned();
-    }
-    shown(&cause.to_string())
 }

@@ -102,7 +102,7 @@ async fn answer(State((house, address)): State<(Arc<House>, String)>, request: R
 async fn pull(name: &str, credentials: &[Credential], has: bool) -> Result<Found, PullError> {
     let name: ImageName = name.parse().unwrap_or_else(|error| panic!("{error}"));
     let (progress, _) = watch::channel((0, 0));
-    Registries::new(BTreeSet::new()).pull(&name, credentials, |_| has, &progress).await
+    Registries::new(BTreeSet::new(), Authorities::default()).pull(&name, credentials, |_| has, &progress).await
 }
 
 // POD-09
