@@ -1,7 +1,7 @@
 //! `coracle load`: what many users at once ask of a controller, and how fast its nodes come to run it.
 //!
 //! Clients create pods, or deployments of them, over connections of their own; one watch sees when each pod is there,
-//! Running, and gone again.
+//! bound to a node, Running, and gone again. A watch shows what is durable and nothing else.
 
 mod watch;
 
@@ -59,13 +59,15 @@ struct Pods {
 struct Seen {
     /// The request was sent; for a pod of a deployment, the watch showed it.
     created: Duration,
+    /// It has a node.
+    bound: Option<Duration>,
     running: Option<Duration>,
     is_gone: bool,
 }
 
 impl Seen {
     const fn new(created: Duration) -> Self {
-        Self { created, running: None, is_gone: false }
+        Self { created, bound: None, running: None, is_gone: false }
     }
 }
 
@@ -89,8 +91,7 @@ async fn load(options: &Load, config: Kubeconfig) -> Result<Value, Failure> {
     create(&shared).await?;
     let created = shared.started.elapsed();
     shared.until("Running", deadline, |pods| pods.running).await?;
-    let last = shared.pods.borrow().seen.values().filter_map(|seen| seen.running).max().unwrap_or(begin);
-    let mut figures = shared.figures(begin, created, last);
+    let mut figures = shared.figures(begin, created);
     if !options.keep {
         let begin = shared.started.elapsed();
         delete(&shared).await?;
@@ -126,29 +127,49 @@ impl Shared {
         }
     }
 
-    fn figures(&self, begin: Duration, created: Duration, last: Duration) -> Value {
+    /// What was measured since `begin`; the last request was answered at `created`.
+    fn figures(&self, begin: Duration, created: Duration) -> Value {
         let mut pods = self.pods.borrow_mut();
-        let mut running: Vec<Duration> =
-            pods.seen.values().filter_map(|seen| Some(seen.running?.saturating_sub(seen.created))).collect();
+        let mut bound = Stage::of(&pods, begin, |seen| seen.bound);
+        let mut running = Stage::of(&pods, begin, |seen| seen.running);
         let (count, busy, relists) = (self.options.pods, pods.busy, pods.relists);
-        let total = (last - begin).as_secs_f64();
         let creating = (created - begin).as_secs_f64();
         let answered = &mut pods.answered;
         json!({
             "pods": count,
             "clients": self.options.clients,
             "deployments": self.options.deployments,
-            "seconds": total,
-            "podsPerSecond": f64::from(count) / total,
+            "seconds": running.seconds,
+            "podsPerSecond": f64::from(count) / running.seconds,
+            "boundSeconds": bound.seconds,
+            "boundPerSecond": f64::from(count) / bound.seconds,
             "creatingSeconds": creating,
             "busyAnswers": busy,
             "relists": relists,
             "answeredP50Ms": percentile(answered, 50),
             "answeredP99Ms": percentile(answered, 99),
-            "runningP50Ms": percentile(&mut running, 50),
-            "runningP99Ms": percentile(&mut running, 99),
-            "runningMaxMs": percentile(&mut running, 100),
+            "boundP50Ms": percentile(&mut bound.waits, 50),
+            "boundP99Ms": percentile(&mut bound.waits, 99),
+            "runningP50Ms": percentile(&mut running.waits, 50),
+            "runningP99Ms": percentile(&mut running.waits, 99),
+            "runningMaxMs": percentile(&mut running.waits, 100),
         })
+    }
+}
+
+/// What all pods come to on their way.
+struct Stage {
+    /// From the first request until the last pod was there.
+    seconds: f64,
+    /// How long each pod took from its request.
+    waits: Vec<Duration>,
+}
+
+impl Stage {
+    fn of(pods: &Pods, begin: Duration, reached: impl Fn(&Seen) -> Option<Duration>) -> Self {
+        let last = pods.seen.values().filter_map(&reached).max().unwrap_or(begin);
+        let waits = pods.seen.values().filter_map(|seen| Some(reached(seen)?.saturating_sub(seen.created)));
+        Self { seconds: (last - begin).as_secs_f64(), waits: waits.collect() }
     }
 }
 

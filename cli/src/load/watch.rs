@@ -43,6 +43,8 @@ struct Pod<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
+    spec: Spec<'a>,
+    #[serde(borrow, default)]
     status: Status<'a>,
 }
 
@@ -52,6 +54,12 @@ struct Metadata<'a> {
     name: &'a str,
     #[serde(rename = "resourceVersion", default)]
     revision: &'a str,
+}
+
+#[derive(Default, Deserialize)]
+struct Spec<'a> {
+    #[serde(rename = "nodeName", default)]
+    node: &'a str,
 }
 
 #[derive(Default, Deserialize)]
@@ -134,6 +142,9 @@ impl Pods {
         if is_gone && !seen.is_gone {
             seen.is_gone = true;
             self.gone += 1;
+        }
+        if !pod.spec.node.is_empty() {
+            seen.bound.get_or_insert(at);
         }
         if pod.status.phase == "Running" && seen.running.is_none() {
             seen.running = Some(at);

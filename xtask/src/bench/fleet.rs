@@ -1,5 +1,5 @@
-//! Many hollow nodes: pods a second through the whole house, processor time and memory a node and a pod, what an idle
-//! fleet costs, and what it takes to bring an artifact to all.
+//! Many hollow nodes: pods a second through the whole house, until they are bound and until they run, processor time and
+//! memory a node and a pod, what an idle fleet costs, and what it takes to bring an artifact to all.
 //!
 //! `cargo xtask bench fleet [--nodes N] [--pods N] [--deployments N] [--clients N] [--runs N] [--mosquitto] [--artifact]
 //! [--no-build]`
@@ -206,9 +206,12 @@ fn once(plan: &Plan, is_last: bool, rows: &mut Rows) -> Result<(), String> {
     let figures = house.load(plan, IMAGE)?;
     let after = house.cpu()?;
     for (name, what, unit) in [
+        ("boundPerSecond", "create -> durable -> bound and durable", "pods/s"),
         ("podsPerSecond", "create -> durable -> bound -> MQTT -> Running is durable", "pods/s"),
         ("answeredP50Ms", "create answered, p50", "ms"),
         ("answeredP99Ms", "create answered, p99", "ms"),
+        ("boundP50Ms", "create -> bound in the watch, p50", "ms"),
+        ("boundP99Ms", "create -> bound in the watch, p99", "ms"),
         ("runningP50Ms", "create -> Running in the watch, p50", "ms"),
         ("runningP99Ms", "create -> Running in the watch, p99", "ms"),
     ] {
