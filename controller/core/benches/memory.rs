@@ -11,7 +11,7 @@ use std::alloc::System;
 use std::sync::Arc;
 
 use cluster::Cluster;
-use coracle_controller_core::object::Object;
+use coracle_controller_core::object::{Object, Templates};
 use coracle_controller_core::schedule::Scheduler;
 use coracle_controller_core::store::{Action, Change};
 use coracle_controller_core::{Kind, Now, View};
@@ -81,13 +81,71 @@ fn scheduler(nodes: usize, pods: usize) {
         let metadata = json!({"name": format!("pod-{number}"), "namespace": "default", "labels": labels});
         json!({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
     });
+    // Words that nobody uses any more, so many that the scheduler begins anew.
+    let words: serde_json::Map<String, Value> = (0..70_000).map(|word| (format!("word-{word}"), json!("v"))).collect();
+    let odd = [Value::Object(words), json!({})]
+        .map(|labels| changes(1, Kind::NODE, &|_| json!({"metadata": {"name": "odd", "labels": labels}})));
     let mut observe = |changes: &[Change]| changes.iter().for_each(|change| scheduler.observe(&view, change, now));
     show("scheduler alone: node", nodes, measure(|| observe(&joined)));
     show("scheduler alone: bound pod", pods, measure(|| observe(&placed)));
+    odd.iter().for_each(|change| observe(change));
+    let mut longest = 0;
+    let anew = measure(|| {
+        for _ in 0..300 {
+            let start = cpu_ns();
+            drop(scheduler.step(&view, now));
+            longest = longest.max(cpu_ns() - start);
+        }
+    });
+    show("scheduler alone: begins anew", 1, anew);
+    println!("  the longest step of it {longest} ns of CPU");
+}
+
+/// What the pods of a cluster come to by the structures that hold them. What the sum lacks of the whole is what sessions
+/// remember of having sent.
+fn parts(cluster: &Cluster) {
+    let view = cluster.view();
+    let now = Now { wall_ms: 1_795_219_200_000, mono: Millis(0) };
+    let texts: Vec<(u64, String)> = view.list(Kind::POD, None).map(|pod| (pod.revision, pod.body())).collect();
+    let (mut templates, mut pods) = (Templates::default(), Vec::with_capacity(texts.len()));
+    let objects = measure(|| {
+        let read = |(revision, text): &(u64, String)| Object::from_json(Kind::POD, *revision, text, &mut templates);
+        pods.extend(texts.iter().map(read).map(|pod| Arc::new(pod.expect("a pod"))));
+    });
+    show("  of it: objects", pods.len(), objects);
+    let mut indexed = View::default();
+    show("  of it: one of the two views", pods.len(), measure(|| indexed = View::new(1, pods.iter().cloned())));
+    let mut scheduler = Scheduler::new(1);
+    let mut observe = |kind: Kind| {
+        for object in view.list(kind, None) {
+            let change = Change { revision: 1, action: Action::Added, object: Arc::clone(object), previous: None };
+            scheduler.observe(view, &change, now);
+        }
+    };
+    observe(Kind::NODE);
+    show("  of it: the scheduler", pods.len(), measure(|| observe(Kind::POD)));
+}
+
+/// Pods that nobody controls, as `bench fleet` makes them.
+fn bare(nodes: usize, pods: usize) {
+    let mut cluster = Cluster::new();
+    cluster.join(nodes);
+    let whole = measure(|| {
+        cluster.create_pods(pods);
+        let downs = cluster.settle();
+        cluster.report_running(&downs);
+        cluster.settle();
+        drop(downs);
+        cluster.forget_events();
+    });
+    assert_eq!(cluster.running(), pods);
+    show("bare pod, running, events apart", pods, whole);
+    parts(&cluster);
 }
 
 fn main() {
     scheduler(5_000, 50_000);
+    bare(5_000, 50_000);
     let nodes = 1_000;
     for pods in [1_000, 10_000] {
         let mut cluster = Cluster::new();
@@ -115,6 +173,7 @@ fn main() {
         );
         let events = count(Kind::EVENT);
         show("its events, forgotten", events, measure(|| cluster.forget_events()));
+        parts(&cluster);
         show("lease", nodes, measure(|| cluster.renew_leases()));
         show("settling after leases", 1, measure(|| drop(cluster.settle())));
         show("settling once more", 1, measure(|| drop(cluster.settle())));

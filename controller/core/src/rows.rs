@@ -27,6 +27,11 @@ pub enum Row {
     Volume(Box<VolumeRow>),
     /// v1 `PersistentVolumeClaim`
     Claim(Box<ClaimRow>),
+    /// scheduling.k8s.io/v1 `PriorityClass`
+    PriorityClass {
+        /// `globalDefault`
+        is_default: bool,
+    },
     /// A kind of which the JSON is enough.
     Plain,
 }
@@ -87,14 +92,15 @@ pub struct Taint {
 }
 
 impl Row {
-    /// Derives the row of an object.
+    /// Derives the row of an object. `shared` finds a name that other objects have too.
     #[must_use]
-    pub fn of(kind: Kind, value: &Value) -> Self {
+    pub fn of(kind: Kind, value: &Value, shared: &mut dyn FnMut(&str) -> Arc<str>) -> Self {
         match kind {
-            Kind::POD => Self::Pod(Box::new(PodRow::of(value))),
+            Kind::POD => Self::Pod(Box::new(PodRow::of(value, shared))),
             Kind::NODE => Self::Node(Box::new(NodeRow::of(value))),
             Kind::PERSISTENT_VOLUME => Self::Volume(Box::new(VolumeRow::of(value))),
             Kind::PERSISTENT_VOLUME_CLAIM => Self::Claim(Box::new(ClaimRow::of(value))),
+            Kind::PRIORITY_CLASS => Self::PriorityClass { is_default: value["globalDefault"] == true },
             _ => Self::Plain,
         }
     }
@@ -107,15 +113,15 @@ impl Row {
             Self::Node(row) => Self::Node(Box::new(row.with_status(status))),
             Self::Volume(row) => Self::Volume(Box::new(row.with_status(status))),
             Self::Claim(row) => Self::Claim(Box::new(row.with_status(status))),
-            Self::Plain => Self::Plain,
+            Self::PriorityClass { .. } | Self::Plain => self.clone(),
         }
     }
 
     /// The row of a pod once it is bound; `None` for what is no pod without a node.
     #[must_use]
-    pub fn bound(&self, node: &str, status: &Value) -> Option<Self> {
+    pub fn bound(&self, node: Arc<str>, status: &Value) -> Option<Self> {
         let row = self.pod().filter(|row| row.node.is_none())?;
-        Some(Self::Pod(Box::new(PodRow { node: Some(node.into()), ..row.with_status(status) })))
+        Some(Self::Pod(Box::new(PodRow { node: Some(node), ..row.with_status(status) })))
     }
 
     /// About how many bytes of memory the row has for itself.
@@ -126,7 +132,7 @@ impl Row {
             Self::Node(row) => size_of::<NodeRow>() + row.taints.len() * size_of::<Taint>(),
             Self::Volume(_) => size_of::<VolumeRow>(),
             Self::Claim(_) => size_of::<ClaimRow>(),
-            Self::Plain => 0,
+            Self::PriorityClass { .. } | Self::Plain => 0,
         }
     }
 
@@ -168,7 +174,7 @@ impl Row {
 }
 
 impl PodRow {
-    fn of(pod: &Value) -> Self {
+    fn of(pod: &Value, shared: &mut dyn FnMut(&str) -> Arc<str>) -> Self {
         let spec = &pod["spec"];
         let mut requests = ResourceAmounts::default();
         for container in spec["containers"].as_array().into_iter().flatten() {
@@ -178,7 +184,7 @@ impl PodRow {
             requests.storage_bytes = requests.storage_bytes.saturating_add(units(&amounts["ephemeral-storage"]));
         }
         let row = Self {
-            node: spec["nodeName"].as_str().filter(|name| !name.is_empty()).map(Into::into),
+            node: spec["nodeName"].as_str().filter(|name| !name.is_empty()).map(shared),
             phase: Phase::Pending,
             ready_since_ms: None,
             priority: spec["priority"].as_i64().and_then(|value| i32::try_from(value).ok()).unwrap_or_default(),

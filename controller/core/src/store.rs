@@ -22,6 +22,15 @@ pub struct Change {
     pub previous: Option<Arc<Object>>,
 }
 
+impl Change {
+    /// Whether it is one of the status alone. `false` may be wrong, and then costs a look at the JSON.
+    #[must_use]
+    pub fn is_of_status_alone(&self) -> bool {
+        let previous = self.previous.as_ref().filter(|_| self.action == Action::Modified);
+        previous.is_some_and(|previous| self.object.differs_in_status_alone(previous))
+    }
+}
+
 /// What a change does, in the words of watch events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {

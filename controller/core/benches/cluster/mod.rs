@@ -78,6 +78,17 @@ impl Cluster {
         self.create(Kind::DEPLOYMENT, deployment(name, replicas));
     }
 
+    /// So many pods that nobody controls; [`Self::settle`] binds them.
+    pub fn create_pods(&mut self, count: usize) {
+        for number in 0..count {
+            let metadata = json!({"name": format!("load-{number:06}"), "labels": {"coracle.dev/load": "load"}});
+            let container = json!({"name": "main", "image": "samples/sensor:1"});
+            let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [container]});
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+            self.create(Kind::POD, pod);
+        }
+    }
+
     /// One batch, made durable nowhere; gives what agents are told.
     pub fn settle(&mut self) -> Vec<(String, Down)> {
         let stage = self.core.settle(clock(self.mono));

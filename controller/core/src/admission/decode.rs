@@ -124,12 +124,20 @@ fn read_repairing(kind: Kind, value: &mut Value) -> Result<Vec<Path>, ApiError> 
 
 fn read<T: DeserializeOwned>(value: &Value) -> Result<Vec<Path>, Misfit> {
     let mut unknown = Vec::new();
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
-    let result: Result<T, _> = serde_ignored::deserialize(tracked, |path| unknown.push(ignored(&path)));
+    let result: Result<T, _> = serde_ignored::deserialize(value, |path| unknown.push(ignored(&path)));
     match result {
         Ok(_) => Ok(unknown),
-        Err(error) => Err(Misfit { path: steps(&track.path()), message: error.to_string() }),
+        Err(_) => Err(misfit::<T>(value)),
+    }
+}
+
+/// What of a value does not fit, and where. To know where one is while one reads is dear, so this is only asked of what has
+/// not been read.
+fn misfit<T: DeserializeOwned>(value: &Value) -> Misfit {
+    let read: Result<T, _> = serde_path_to_error::deserialize(value);
+    match read {
+        Ok(_) => Misfit { path: Path::new(), message: "it cannot be read".to_owned() },
+        Err(error) => Misfit { path: steps(error.path()), message: error.inner().to_string() },
     }
 }
 

@@ -1,5 +1,7 @@
 //! scheduling.k8s.io/v1 `PriorityClass` (PRI-01), and how pods find theirs.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, default, immutable, one_of, text};
@@ -7,6 +9,7 @@ use super::{Rules, nothing_to_admit, nothing_to_keep, syntax};
 use crate::error::ApiError;
 use crate::kind::Kind;
 use crate::object::{Key, Object};
+use crate::rows::Row;
 use crate::view::View;
 
 /// The rules for priority classes.
@@ -80,7 +83,8 @@ pub(super) fn find(view: &View, name: &str) -> Option<Class> {
 
 /// The class of pods that name none; of several, the one with the lowest value.
 pub(super) fn default_of(view: &View) -> Option<Class> {
-    let all = view.list(Kind::PRIORITY_CLASS, None).filter(|object| object.value()["globalDefault"] == true);
+    let is_default = |object: &&Arc<Object>| matches!(object.row, Row::PriorityClass { is_default: true });
+    let all = view.list(Kind::PRIORITY_CLASS, None).filter(is_default);
     all.map(|object| Class::of(object)).min_by_key(|class| class.value)
 }
 

@@ -121,7 +121,7 @@ impl Nodes {
     pub fn observe(&mut self, view: &View, change: &Change) {
         match change.object.key.kind {
             // What only the pod's status says was said by its node, or is of no use to it.
-            Kind::POD if is_status(change) => {}
+            Kind::POD if change.is_of_status_alone() => {}
             Kind::POD => {
                 if let Some(node) = change.object.row.pod().and_then(|row| row.node.as_ref()) {
                     self.dirty.entry(node.to_string()).or_default().insert(change.object.uid);
@@ -352,12 +352,6 @@ impl Nodes {
 
     /// After this many milliseconds without an echo a desired set is sent again.
     pub(crate) const RESEND_MS: u64 = RESEND_MS;
-}
-
-/// Whether a change is one of the status alone.
-fn is_status(change: &Change) -> bool {
-    let previous = change.previous.as_ref().filter(|_| change.action == Action::Modified);
-    previous.is_some_and(|previous| change.object.differs_in_status_alone(previous))
 }
 
 /// What one status wants to be written: the status, and the end of a deleted pod (TRM-06).

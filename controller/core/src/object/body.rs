@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::template::Template;
@@ -42,7 +43,7 @@ struct Packed {
 /// The text of a head, before it is packed: an object without its last brace.
 #[derive(Debug)]
 pub(super) struct HeadText {
-    pub(super) text: String,
+    pub(super) text: Box<str>,
     version_at: u32,
     spec_at: u32,
 }
@@ -50,15 +51,15 @@ pub(super) struct HeadText {
 impl HeadText {
     /// Writes everything of an object but its status and its revision.
     pub(super) fn of(root: &Map<String, Value>) -> Self {
-        let mut text = String::from("{");
+        let mut text = vec![b'{'];
         let (mut version_at, mut spec_at) = (0, 0);
-        let inside = |text: &String| u32::try_from(text.len() + 1).unwrap_or_default();
+        let inside = |text: &Vec<u8>| u32::try_from(text.len() + 1).unwrap_or_default();
         for (name, value) in root.iter().filter(|(name, _)| *name != "status") {
             if text.len() > 1 {
-                text.push(',');
+                text.push(b',');
             }
             push(&mut text, name);
-            text.push(':');
+            text.push(b':');
             if name == "spec" {
                 spec_at = inside(&text);
             }
@@ -71,7 +72,7 @@ impl HeadText {
                 push(&mut text, value);
             }
         }
-        Self { text, version_at, spec_at }
+        Self { text: written(text).into(), version_at, spec_at }
     }
 }
 
@@ -81,12 +82,14 @@ impl Body {
         let packed = Packed::new(&head.text, dictionary(kind, template.as_deref()));
         let HeadText { version_at, spec_at, .. } = *head;
         let head = Arc::new(Head { packed, version_at, spec_at, template });
-        Self { head, status: status.map(|status| pack_status(kind, status)) }
+        Self { head, status: status.map(|status| pack_status(kind, &json(status))) }
     }
 
-    /// The same head with another status.
-    pub(super) fn with_status(&self, kind: Kind, status: &Value) -> Self {
-        Self { head: Arc::clone(&self.head), status: Some(pack_status(kind, status)) }
+    /// The same head with another status; `None` if it is the same one.
+    pub(super) fn with_status(&self, kind: Kind, status: &Value) -> Option<Self> {
+        let text = json(status);
+        let same = self.status(kind).map_or(status.is_null(), |known| known == text);
+        (!same).then(|| Self { head: Arc::clone(&self.head), status: Some(pack_status(kind, &text)) })
     }
 
     /// The same object with one more field at the beginning of its spec, and another status. `None` if it has no spec,
@@ -96,18 +99,16 @@ impl Body {
         let mut text = self.head(kind);
         let at = usize::try_from(spec_at).ok().filter(|at| *at > 0)?;
         let behind = text.get(at..)?;
-        let mut member = String::new();
-        push(&mut member, field);
-        member.push(':');
+        let mut member = json(field) + ":";
         if behind.contains(&member) {
             return None;
         }
-        push(&mut member, value);
+        member.push_str(&json(value));
         if !behind.starts_with('}') {
             member.push(',');
         }
         text.insert_str(at, &member);
-        let head = HeadText { text, version_at, spec_at };
+        let head = HeadText { text: text.into(), version_at, spec_at };
         Some(Self::pack(kind, &head, Some(status), template.clone()))
     }
 
@@ -158,6 +159,15 @@ impl Body {
         serde_json::from_str(&head).unwrap_or_default()
     }
 
+    /// The spec; null if there is none.
+    pub(super) fn spec_value(&self, kind: Kind) -> Value {
+        let head = self.head(kind);
+        let inside = usize::try_from(self.head.spec_at).unwrap_or_default();
+        let found = inside.checked_sub(1).and_then(|at| head.get(at..));
+        // What follows it in the text is none of it.
+        found.and_then(|text| serde_json::Deserializer::from_str(text).into_iter().next()?.ok()).unwrap_or_default()
+    }
+
     /// The status; null if there is none.
     pub(super) fn status_value(&self, kind: Kind) -> Value {
         self.status(kind).and_then(|status| serde_json::from_str(&status).ok()).unwrap_or_default()
@@ -190,26 +200,35 @@ fn dictionary(kind: Kind, template: Option<&Template>) -> &[u8] {
     template.map_or(typical::of(kind).head.as_bytes(), |template| template.dictionary.as_bytes())
 }
 
-fn pack_status(kind: Kind, status: &Value) -> Packed {
-    let mut text = String::new();
-    push(&mut text, status);
-    Packed::new(&text, typical::of(kind).status.as_bytes())
+fn pack_status(kind: Kind, text: &str) -> Packed {
+    Packed::new(text, typical::of(kind).status.as_bytes())
 }
 
-fn push_object<'a>(text: &mut String, fields: impl Iterator<Item = (&'a String, &'a Value)>) {
-    text.push('{');
+fn push_object<'a>(text: &mut Vec<u8>, fields: impl Iterator<Item = (&'a String, &'a Value)>) {
+    text.push(b'{');
     for (index, (name, value)) in fields.enumerate() {
         if index > 0 {
-            text.push(',');
+            text.push(b',');
         }
         push(text, name);
-        text.push(':');
+        text.push(b':');
         push(text, value);
     }
-    text.push('}');
+    text.push(b'}');
 }
 
-fn push<T: serde::Serialize + ?Sized>(text: &mut String, value: &T) {
-    // Values and texts are always JSON.
-    text.push_str(&serde_json::to_string(value).unwrap_or_default());
+fn push<T: Serialize + ?Sized>(text: &mut Vec<u8>, value: &T) {
+    // Values and texts are always JSON, and writing to memory does not fail.
+    let _: serde_json::Result<()> = serde_json::to_writer(text, value);
+}
+
+fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    let mut text = Vec::new();
+    push(&mut text, value);
+    written(text)
+}
+
+/// What [`push`] has written is UTF-8.
+fn written(text: Vec<u8>) -> String {
+    String::from_utf8(text).unwrap_or_default()
 }

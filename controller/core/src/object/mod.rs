@@ -8,12 +8,15 @@
 //! shared by the staged and the committed view. In memory the JSON is [packed](body) against what it is like.
 
 mod body;
+mod sharing;
 mod template;
 #[cfg(test)]
 mod tests;
 mod typical;
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use coracle_model::PodUid;
@@ -26,13 +29,18 @@ use crate::rows::Row;
 use crate::selector::Labels;
 
 use body::{Body, HeadText};
+use sharing::Sharing;
 use template::Template;
 pub use template::Templates;
 
-/// Where an object lives.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Its kind.
+/// Where an object lives. Shared, since every index of every view has it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Key(Arc<Place>);
+
+/// What a [`Key`] says.
+#[derive(PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The object's kind.
     pub kind: Kind,
     /// Its namespace; empty for a cluster-scoped kind.
     pub namespace: Arc<str>,
@@ -44,7 +52,39 @@ impl Key {
     /// A key; `namespace` is empty for a cluster-scoped kind.
     #[must_use]
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self { kind, namespace: namespace.into(), name: name.into() }
+        Self::within(kind, namespace.into(), name)
+    }
+
+    fn within(kind: Kind, namespace: Arc<str>, name: &str) -> Self {
+        Self(Arc::new(Place { kind, namespace, name: name.into() }))
+    }
+}
+
+impl Deref for Key {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
+}
+
+/// By kind, namespace and name. What is the same text in memory need not be read.
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let namespaces = || match Arc::ptr_eq(&self.namespace, &other.namespace) {
+            true => Ordering::Equal,
+            false => self.namespace.cmp(&other.namespace),
+        };
+        match Arc::ptr_eq(&self.0, &other.0) {
+            true => Ordering::Equal,
+            false => self.kind.cmp(&other.kind).then_with(namespaces).then_with(|| self.name.cmp(&other.name)),
+        }
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -58,7 +98,7 @@ impl fmt::Debug for Key {
 pub type Uid = PodUid;
 
 /// One of `metadata.ownerReferences`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// `uid`
     pub uid: Uid,
@@ -124,9 +164,9 @@ impl Object {
     /// # Errors
     /// When name or uid are missing.
     pub fn new(kind: Kind, revision: u64, value: &Value, templates: &mut Templates) -> Result<Self, ObjectError> {
-        let draft = Draft::of(kind, value)?;
+        let draft = Draft::of(kind, value, templates)?;
         let controller = draft.owners.iter().find(|owner| owner.controller).map(|owner| owner.uid);
-        let template = controller.and_then(|controller| templates.of(controller, || draft.template()));
+        let template = controller.and_then(|controller| templates.of(controller, &draft.head.text));
         Ok(draft.object(revision, value, template))
     }
 
@@ -135,29 +175,24 @@ impl Object {
     /// # Errors
     /// When name or uid are missing.
     pub fn next(&self, revision: u64, value: &Value) -> Result<Self, ObjectError> {
-        let draft = Draft::of(self.key.kind, value)?;
+        let draft = Draft::of(self.key.kind, value, &mut &*self)?;
         Ok(draft.object(revision, value, self.body.template().cloned()))
     }
 
-    /// The next state of this object, in which only the status is another one.
+    /// The next state of this object, in which only the status is another one; `None` if it is not.
     #[must_use]
-    pub fn with_status(&self, revision: u64, status: &Value) -> Self {
-        Self {
-            key: self.key.clone(),
-            labels: Arc::clone(&self.labels),
-            owners: Arc::clone(&self.owners),
-            row: self.row.with_status(status),
-            body: self.body.with_status(self.key.kind, status),
-            revision,
-            ..*self
-        }
+    pub fn with_status(&self, revision: u64, status: &Value) -> Option<Self> {
+        let body = self.body.with_status(self.key.kind, status)?;
+        let (labels, owners) = (Arc::clone(&self.labels), Arc::clone(&self.owners));
+        let row = self.row.with_status(status);
+        Some(Self { key: self.key.clone(), labels, owners, row, body, revision, ..*self })
     }
 
     /// The next state of a pod that has no node yet: bound to one, without its JSON being read. `None` if it has to be.
     #[must_use]
-    pub fn bound(&self, revision: u64, node: &str, status: &Value) -> Option<Self> {
+    pub fn bound(&self, revision: u64, node: Arc<str>, status: &Value) -> Option<Self> {
+        let body = self.body.with_spec_field(self.key.kind, "nodeName", &node, status)?;
         let row = self.row.bound(node, status)?;
-        let body = self.body.with_spec_field(self.key.kind, "nodeName", node, status)?;
         let (labels, owners) = (Arc::clone(&self.labels), Arc::clone(&self.owners));
         Some(Self { key: self.key.clone(), labels, owners, row, body, revision, ..*self })
     }
@@ -184,7 +219,11 @@ impl Object {
     /// About how many bytes of memory the object has for itself.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.key.name.len() + self.row.memory_bytes() + self.body.memory_bytes()
+        size_of::<Self>()
+            + size_of::<Place>()
+            + self.key.name.len()
+            + self.row.memory_bytes()
+            + self.body.memory_bytes()
     }
 
     /// The JSON, read anew.
@@ -198,6 +237,12 @@ impl Object {
     #[must_use]
     pub fn head(&self) -> Value {
         self.body.head_value(self.key.kind)
+    }
+
+    /// `spec`; null if there is none.
+    #[must_use]
+    pub fn spec(&self) -> Value {
+        self.body.spec_value(self.key.kind)
     }
 
     /// `status`; null if there is none.
@@ -248,65 +293,46 @@ impl Object {
 struct Draft {
     key: Key,
     uid: Uid,
-    labels: Labels,
-    owners: Vec<Owner>,
+    labels: Arc<Labels>,
+    owners: Arc<[Owner]>,
+    row: Row,
     head: HeadText,
 }
 
 impl Draft {
-    fn of(kind: Kind, value: &Value) -> Result<Self, ObjectError> {
+    fn of(kind: Kind, value: &Value, sharing: &mut impl Sharing) -> Result<Self, ObjectError> {
         let metadata = &value["metadata"];
         let text = |field: &str| metadata[field].as_str();
         let missing = |field: &str| ObjectError { what: format!("metadata.{field} is missing") };
         let root = value.as_object().ok_or_else(|| missing("name"))?;
-        let namespace = text("namespace").unwrap_or_default();
+        let name = text("name").ok_or_else(|| missing("name"))?;
+        let namespace = sharing.text(text("namespace").unwrap_or_default());
         Ok(Self {
-            key: Key::new(kind, namespace, text("name").ok_or_else(|| missing("name"))?),
             uid: text("uid").and_then(|uid| uid.parse().ok()).ok_or_else(|| missing("uid"))?,
-            labels: labels(&metadata["labels"]),
-            owners: owners(metadata, namespace),
+            labels: sharing.labels(labels(&metadata["labels"])),
+            owners: sharing.owners(owners(metadata, &namespace)),
+            row: Row::of(kind, value, &mut |text| sharing.text(text)),
             head: HeadText::of(root),
+            key: Key::within(kind, namespace, name),
         })
-    }
-
-    /// What others of the same controller are likely to share.
-    fn template(&self) -> Template {
-        Template {
-            namespace: Arc::clone(&self.key.namespace),
-            labels: Arc::new(self.labels.clone()),
-            owners: self.owners.clone().into(),
-            dictionary: self.head.text.as_str().into(),
-        }
     }
 
     fn object(self, revision: u64, value: &Value, template: Option<Arc<Template>>) -> Object {
         let metadata = &value["metadata"];
         let stamp = |field: &str| metadata[field].as_str().and_then(clock::parse_stamp);
-        let kind = self.key.kind;
-        let known = template.as_deref();
-        let key = match known.filter(|known| known.namespace == self.key.namespace) {
-            Some(known) => Key { namespace: Arc::clone(&known.namespace), ..self.key },
-            None => self.key,
-        };
-        let labels = match known.filter(|known| *known.labels == self.labels) {
-            Some(known) => Arc::clone(&known.labels),
-            None => Arc::new(self.labels),
-        };
-        let owners = match known.filter(|known| *known.owners == *self.owners) {
-            Some(known) => Arc::clone(&known.owners),
-            None => self.owners.into(),
-        };
+        let Self { key, uid, labels, owners, row, head } = self;
+        let body = Body::pack(key.kind, &head, value.get("status"), template);
         Object {
             key,
-            uid: self.uid,
+            uid,
             revision,
             labels,
             owners,
             finalizers: metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty()),
             deletion_ms: stamp("deletionTimestamp"),
             created_ms: stamp("creationTimestamp").unwrap_or_default(),
-            row: Row::of(kind, value),
-            body: Body::pack(kind, &self.head, value.get("status"), template),
+            row,
+            body,
         }
     }
 }

@@ -200,10 +200,10 @@ impl Writer<'_> {
     /// Replaces the status alone, by a reconciler or an agent: this is what most writes are.
     pub(crate) fn put_status(&mut self, key: &Key, expected: u64, status: &Value) -> Result<Written, ApiError> {
         let old = self.expect(key, Some(expected), &Value::Null)?;
-        if old.status() == *status {
+        let Some(object) = old.with_status(self.next_revision(), status) else {
             return Ok(Written::Object(old, false));
-        }
-        let object = Arc::new(old.with_status(self.next_revision(), status));
+        };
+        let object = Arc::new(object);
         self.stage(Action::Modified, Arc::clone(&object), Some(old));
         Ok(Written::Object(object, true))
     }
@@ -230,7 +230,7 @@ impl Writer<'_> {
             "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now.stamp(),
         });
         put_condition(&mut status, condition);
-        let object = match old.bound(self.next_revision(), node, &status) {
+        let object = match old.bound(self.next_revision(), self.view.templates().name(node), &status) {
             Some(bound) => Arc::new(bound),
             None => {
                 let mut value = old.value();

@@ -168,7 +168,14 @@ impl Events {
     }
 
     fn event(&mut self, lines: &mut String, word: &str, object: &Object) {
-        line(lines, word, &self.shape.one(object, !self.named_columns));
+        match self.shape {
+            Shape::Whole => {
+                let _: std::fmt::Result = write!(lines, "{{\"type\":\"{word}\",\"object\":");
+                object.write(lines);
+                lines.push_str("}\n");
+            }
+            _ => line(lines, word, &self.shape.one(object, !self.named_columns)),
+        }
         self.named_columns = true;
     }
 
