@@ -1,5 +1,7 @@
 //! Validation of one container: name, image, ports, environment, resources.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, given, items, one_of, text};
@@ -31,8 +33,8 @@ pub(super) fn validate(container: &Value, at: &At<'_>, causes: &mut Causes) {
 fn ports(container: &Value, at: &At<'_>, causes: &mut Causes) {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
     let at = at.field("ports");
-    let list = container["ports"].as_array().map_or(&[][..], Vec::as_slice);
-    for (index, port) in list.iter().enumerate() {
+    let mut names = BTreeSet::new();
+    for (index, port) in items(&container["ports"]) {
         let at = at.item(index);
         let number = port["containerPort"].as_i64().unwrap_or_default();
         if number == 0 {
@@ -47,7 +49,7 @@ fn ports(container: &Value, at: &At<'_>, causes: &mut Causes) {
         let name = text(port, "name");
         if !name.is_empty() {
             syntax::check(name, syntax::port_name, &at.field("name"), causes);
-            if list[..index].iter().any(|other| text(other, "name") == name) {
+            if !names.insert(name) {
                 causes.push(at.field("name").duplicate(&port["name"]));
             }
         }
@@ -56,7 +58,7 @@ fn ports(container: &Value, at: &At<'_>, causes: &mut Causes) {
 
 /// No host port is taken twice in one pod.
 pub(super) fn validate_host_ports(containers: &[Value], at: &At<'_>, causes: &mut Causes) {
-    let mut taken: Vec<(&str, &str, u64)> = Vec::new();
+    let mut taken: BTreeSet<(&str, &str, u64)> = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {
         let at = at.item(index);
         let at = at.field("ports");
@@ -66,11 +68,10 @@ pub(super) fn validate_host_ports(containers: &[Value], at: &At<'_>, causes: &mu
                 continue;
             }
             let entry = (text(port, "protocol"), text(port, "hostIP"), number);
-            if taken.contains(&entry) {
+            if !taken.insert(entry) {
                 let at = at.item(index);
                 causes.push(at.field("hostPort").duplicate(&json!(format!("{}/{}/{}", entry.0, entry.1, entry.2))));
             }
-            taken.push(entry);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! `matchLabelKeys` and `mismatchLabelKeys` of spread constraints and of affinity between pods: what they say of a new pod
 //! goes into its selectors, as Kubernetes stores it, and what may stand in them (TSC-01).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, entries, given, items, items_mut};
@@ -56,18 +58,23 @@ pub(super) fn validate(term: &Value, at: &At<'_>, causes: &mut Causes) {
         }
     }
     let at = at.field("matchLabelKeys");
-    let mut seen: Vec<&str> = entries(&selector["matchLabels"]).map(|(key, _)| key).collect();
+    let keys = |field: &str| items(&term[field]).filter_map(|(index, key)| Some((key.as_str()?, (index, key))));
+    let mut first = BTreeMap::new();
+    for (key, place) in keys("matchLabelKeys") {
+        first.entry(key).or_insert(place);
+    }
+    let mut seen: BTreeSet<&str> = entries(&selector["matchLabels"]).map(|(key, _)| key).collect();
     for (_, expression) in items(&selector["matchExpressions"]) {
         let key = expression["key"].as_str().unwrap_or_default();
-        let named = items(&term["matchLabelKeys"]).find(|(_, named)| **named == key);
-        if let Some((index, found)) = named.filter(|_| seen.contains(&key)) {
-            causes.push(at.item(index).invalid(found, "exists in both matchLabelKeys and labelSelector"));
+        if let Some((index, found)) = first.get(key).filter(|_| seen.contains(key)) {
+            causes.push(at.item(*index).invalid(found, "exists in both matchLabelKeys and labelSelector"));
         }
-        seen.push(key);
+        seen.insert(key);
     }
-    for (index, key) in items(&term["matchLabelKeys"]) {
-        if items(&term["mismatchLabelKeys"]).any(|(_, other)| other == key) {
-            causes.push(at.item(index).invalid(key, "exists in both matchLabelKeys and mismatchLabelKeys"));
+    let others: BTreeSet<&str> = keys("mismatchLabelKeys").map(|(key, _)| key).collect();
+    for (key, (index, found)) in keys("matchLabelKeys") {
+        if others.contains(key) {
+            causes.push(at.item(index).invalid(found, "exists in both matchLabelKeys and mismatchLabelKeys"));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! v1 Node: taints and amounts.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::at::{At, Causes, entries, given, items, text};
@@ -19,8 +21,8 @@ pub(super) const RULES: Rules = Rules {
 fn validate(node: &Value, causes: &mut Causes) {
     let at = At::Root.field("spec");
     let at = at.field("taints");
-    let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-    for (index, taint) in taints.iter().enumerate() {
+    let mut seen = BTreeSet::new();
+    for (index, taint) in items(&node["spec"]["taints"]) {
         let at = at.item(index);
         syntax::check(text(taint, "key"), syntax::qualified_name, &at.field("key"), causes);
         syntax::check(text(taint, "value"), syntax::label_value, &at.field("value"), causes);
@@ -31,8 +33,7 @@ fn validate(node: &Value, causes: &mut Causes) {
             let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
             causes.push(at.field("effect").not_supported(&taint["effect"], &supported));
         }
-        let same = |other: &Value| text(other, "key") == text(taint, "key") && text(other, "effect") == effect;
-        if taints[..index].iter().any(same) {
+        if !seen.insert((text(taint, "key"), effect)) {
             let mut error = at.duplicate(taint);
             error.message.push_str(": taints must be unique by key and effect pair");
             causes.push(error);

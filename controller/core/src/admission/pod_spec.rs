@@ -1,5 +1,7 @@
 //! Validation of a pod's spec, in a pod and in a template.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, at_least, given, items, one_of, text};
@@ -59,10 +61,11 @@ fn containers(spec: &Value, at: &At<'_>, causes: &mut Causes) {
 fn gates(spec: &Value, at: &At<'_>, causes: &mut Causes) {
     let gates = at.field("schedulingGates");
     let list = spec["schedulingGates"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut seen = BTreeSet::new();
     for (index, gate) in list.iter().enumerate() {
         let at = gates.item(index);
         syntax::check(text(gate, "name"), syntax::qualified_name, &at.field("name"), causes);
-        if list[..index].contains(gate) {
+        if !seen.insert(text(gate, "name")) {
             causes.push(at.duplicate(&json!(text(gate, "name"))));
         }
     }

@@ -1,5 +1,7 @@
 //! Validation of `topologySpreadConstraints` (TSC-01).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::at::{At, Causes, one_of, text};
@@ -13,6 +15,9 @@ pub(super) fn validate(spec: &Value, at: &At<'_>, causes: &mut Causes) {
 
 /// Checks a list of constraints.
 pub(super) fn constraints(list: &[Value], at: &At<'_>, causes: &mut Causes) {
+    let pair = |of| (text(of, "topologyKey"), text(of, "whenUnsatisfiable"));
+    // Kubernetes names the first of two.
+    let last: BTreeMap<_, usize> = list.iter().map(pair).zip(0..).collect();
     for (index, constraint) in list.iter().enumerate() {
         let at = at.item(index);
         if constraint["maxSkew"].as_i64().unwrap_or_default() <= 0 {
@@ -24,10 +29,7 @@ pub(super) fn constraints(list: &[Value], at: &At<'_>, causes: &mut Causes) {
             let supported = ["DoNotSchedule", "ScheduleAnyway"];
             causes.push(at.field("whenUnsatisfiable").not_supported(&json!(action), &supported));
         }
-        let same = |other: &Value| {
-            text(other, "topologyKey") == text(constraint, "topologyKey") && text(other, "whenUnsatisfiable") == action
-        };
-        if list[index + 1..].iter().any(same) {
+        if last[&pair(constraint)] > index {
             let found = json!(format!("{{{}, {action}}}", text(constraint, "topologyKey")));
             causes.push(at.field("{topologyKey, whenUnsatisfiable}").duplicate(&found));
         }

@@ -206,17 +206,22 @@ pub(super) fn explain(cluster: Cluster<'_>, evaluation: &Evaluation, asked: &Ask
     let rules = rules(cluster, asked, class);
     decision.look_at_all(cluster, evaluation, asked, class, &rules);
     let mut verdicts: BTreeMap<Arc<str>, Verdict> = BTreeMap::new();
+    // Put into words once, however many nodes it is said of.
+    let mut told: BTreeMap<Vec<Refusal>, Arc<[Reason]>> = BTreeMap::new();
     for node in cluster.nodes.ids() {
-        let mut reasons = evaluation.refusals_of(node).to_vec();
-        if reasons.is_empty() {
-            reasons.extend(refusal(cluster, evaluation, asked, class, &rules, node));
+        let found = match evaluation.refusals_of(node) {
+            [] => refusal(cluster, evaluation, asked, class, &rules, node),
+            _ => None,
+        };
+        let refusals = found.as_ref().map_or_else(|| evaluation.refusals_of(node), std::slice::from_ref);
+        if refusals.is_empty() {
+            continue;
         }
-        if !reasons.is_empty() {
-            let mut reasons: Vec<Reason> = reasons.iter().map(|refusal| reason_of(*refusal, cluster.symbols)).collect();
-            // In the order of the words: that of the resources depends on which of them was heard of first.
-            reasons.sort_by(|one, two| one.words.cmp(&two.words));
-            verdicts.insert(Arc::clone(cluster.nodes.name(node)), Verdict::Refused { reasons });
-        }
+        let reasons = match told.get(refusals) {
+            Some(reasons) => Arc::clone(reasons),
+            None => Arc::clone(told.entry(refusals.to_vec()).or_insert(in_words(refusals, cluster.symbols))),
+        };
+        verdicts.insert(Arc::clone(cluster.nodes.name(node)), Verdict::Refused { reasons });
     }
     let columns = columns(cluster, asked, class, &decision.left);
     for (index, node) in decision.left.iter().enumerate() {
@@ -251,8 +256,12 @@ fn columns(cluster: Cluster<'_>, asked: &Asked, class: ClassId, left: &[NodeId])
     columns
 }
 
-fn reason_of(refusal: Refusal, symbols: &Symbols) -> Reason {
-    Reason { filter: refusal.filter(), words: refusal.reason(symbols) }
+/// In the order of the words: that of the resources depends on which of them was heard of first.
+fn in_words(refusals: &[Refusal], symbols: &Symbols) -> Arc<[Reason]> {
+    let reason = |refusal: &Refusal| Reason { filter: refusal.filter(), words: refusal.reason(symbols) };
+    let mut reasons: Vec<Reason> = refusals.iter().map(reason).collect();
+    reasons.sort_by(|one, two| one.words.cmp(&two.words));
+    reasons.into()
 }
 
 /// Why a pod goes where it goes, or nowhere: what was found of every node.
@@ -269,8 +278,8 @@ pub struct Explanation {
 pub enum Verdict {
     /// The pod cannot go there.
     Refused {
-        /// Why, at least one.
-        reasons: Vec<Reason>,
+        /// Why, at least one; nodes that are refused for the same share it.
+        reasons: Arc<[Reason]>,
     },
     /// The pod can go there.
     Feasible {

@@ -37,6 +37,8 @@ pub(super) struct Evaluation {
     causes: Vec<Cause>,
     /// What a cause stands for, and how many nodes have it.
     meanings: Vec<(Vec<Refusal>, usize)>,
+    /// The numbers of causes: there may be as many as nodes, if each has a taint of its own.
+    numbers: BTreeMap<Vec<Refusal>, Cause>,
     /// Weighted points of the scores that no other node has a say in.
     settled: Vec<i64>,
     /// Raw points of the others, by score, then by row.
@@ -220,19 +222,14 @@ impl Evaluation {
                 return FITS;
             }
         }
-        let known = self.meanings.iter().skip(2).position(|(meaning, _)| *meaning == reasons);
-        let index = known.map_or_else(
-            || {
-                self.meanings.push((reasons, 0));
-                self.meanings.len() - 1
-            },
-            |known| known + 2,
-        );
+        if let Some(known) = self.numbers.get(&reasons) {
+            return *known;
+        }
         // As many different causes as this would mean as many different taints: those beyond it are told as the last.
-        Cause::try_from(index).unwrap_or_else(|_| {
-            self.meanings.pop();
-            Cause::MAX
-        })
+        let Ok(next) = Cause::try_from(self.meanings.len()) else { return Cause::MAX };
+        self.meanings.push((reasons.clone(), 0));
+        self.numbers.insert(reasons, next);
+        next
     }
 
     /// The priority for which it looks at nodes.

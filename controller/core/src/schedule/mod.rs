@@ -4,12 +4,12 @@
 //! *Must never know:* how a plan is carried out; the API.
 //! *Tested:* tables for each rule, and a property against an oracle that looks at plain objects.
 //!
-//! A pod's spec is compiled into a [`Question`] once, and its profile ([`config`], [`rulebook`]) says by which rules it is
-//! answered; nodes are rows of a table of integers, in which the sums of what
-//! pods use are kept with every change. [`filters`] say where a pod cannot go, [`scores`] where it had better go,
-//! [`decide`] chooses, [`queue`] says who is next. There are no assumed pods: a binding comes back through
-//! [`Scheduler::observe`] before the next decision. Pods that ask the same share their question, which is where one
-//! evaluation for many of them can hook in.
+//! Changes come in by [`observe`]. A pod's spec is compiled into a [`Question`] once, and its profile ([`config`],
+//! [`rulebook`]) says by which rules it is answered; nodes are rows of a table of integers, in which the sums of what pods
+//! use are kept with every change. [`filters`] say where a pod cannot go, [`scores`] where it had better go, [`decide`]
+//! chooses, [`queue`] says who is next. There are no assumed pods: a binding comes back through [`Scheduler::observe`]
+//! before the next decision. Pods that ask the same share their question, and what was found of nodes for it
+//! ([`evaluation`]).
 
 pub mod config;
 
@@ -49,6 +49,8 @@ mod services;
 
 mod storage;
 
+mod observe;
+
 mod renewal;
 
 mod compaction;
@@ -64,23 +66,22 @@ mod explain;
 mod oracle;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coracle_model::Millis;
-use serde_json::Value;
 
 use crate::clock::Now;
-use crate::kind::Kind;
 use crate::object::{Key, Object, Uid};
 use crate::plan::Plan;
-use crate::rows::PodRow;
 pub use crate::rows::SCHEDULER_NAME;
-use crate::store::{Action, Change};
 use crate::view::View;
 
 use census::Census;
+use compaction::Successor;
 use config::Configuration;
 use decide::Decision;
 pub use decide::{Explanation, Points, Reason, Verdict};
@@ -93,7 +94,7 @@ use hints::Hints;
 use nodes::{NodeId, Nodes};
 use nominations::{Nominations, Nominee};
 use overlay::{Cluster, Seen};
-use preempt::{Budgets, Preemption, Preemptions, Resident, Residents};
+use preempt::{Budgets, Preemption, Preemptions, Residents};
 use question::{DefaultSpread, Question, labels_of};
 use queue::{Queue, Rank};
 use rulebook::Rulebooks;
@@ -109,7 +110,10 @@ use symbols::Symbols;
 pub struct Scheduler {
     seed: u64,
     configuration: Arc<Configuration>,
-    words_after_compaction: usize,
+    /// How many words there were when this one took over.
+    words_at_first: usize,
+    /// One that is to take over, and does not know everything yet.
+    successor: Option<Successor>,
     rulebooks: Rulebooks,
     symbols: Symbols,
     nodes: Nodes,
@@ -164,7 +168,8 @@ impl Scheduler {
         Self {
             seed,
             configuration: Arc::new(configuration.clone()),
-            words_after_compaction: 0,
+            words_at_first: 0,
+            successor: None,
             rulebooks: Rulebooks::compile(&configuration.profiles, &mut symbols),
             symbols,
             nodes: Nodes::default(),
@@ -184,161 +189,6 @@ impl Scheduler {
             order: 0,
             chronicle: None,
         }
-    }
-
-    /// Takes over one change of the staged view. At the start, every object is observed as added.
-    pub fn observe(&mut self, view: &View, change: &Change, now: Now) {
-        let gone = change.action == Action::Deleted;
-        let object = &change.object;
-        match object.key.kind {
-            Kind::NODE => self.observe_node(object, gone, now),
-            Kind::NAMESPACE if !gone => {
-                let labels = labels_of(object, &mut self.symbols);
-                let name = self.symbols.intern(object.name());
-                self.census.namespace_changed(name, labels, &self.symbols);
-                self.queue.happened(Hints::LABELS, now.mono);
-            }
-            Kind::POD => self.observe_pod(view, object, gone, now),
-            Kind::POD_DISRUPTION_BUDGET if gone => self.budgets.unset(&object.key, &mut self.census),
-            Kind::POD_DISRUPTION_BUDGET => self.budgets.set(object, &mut self.census, &mut self.symbols),
-            Kind::SERVICE => self.observe_service(view, object, gone, now),
-            Kind::PERSISTENT_VOLUME | Kind::PERSISTENT_VOLUME_CLAIM | Kind::STORAGE_CLASS => {
-                self.observe_storage(view, object, gone, now);
-            }
-            _ => {}
-        }
-    }
-
-    /// Pods that wait may be spread by other services than before.
-    fn observe_service(&mut self, view: &View, service: &Object, gone: bool, now: Now) {
-        let selectors = self.services.set(service, gone);
-        if selectors.is_empty() {
-            return;
-        }
-        let first = Key::new(Kind::POD, service.namespace(), "");
-        let tracked = self.pods.range(first..).take_while(|(key, _)| key.namespace == service.key.namespace);
-        let waiting = tracked.filter(|(_, tracked)| matches!(tracked.state, State::Waiting(..)));
-        let pods: Vec<_> = waiting.filter_map(|(key, tracked)| view.get_same(key, tracked.uid)).cloned().collect();
-        for pod in pods.iter().filter(|pod| selectors.iter().any(|selector| services::selects(selector, pod))) {
-            if let Some(row) = pod.row.pod() {
-                self.observe_waiting(view, pod, row, now);
-            }
-        }
-    }
-
-    fn observe_node(&mut self, node: &Object, gone: bool, now: Now) {
-        let before = self.nodes.find(node.name());
-        if gone {
-            self.nodes.unset(node.name());
-            // Its pods are in nobody's way any more, and its domain is not the emptiest any more.
-            self.queue.happened(Hints::LABELS, now.mono);
-        } else {
-            let hints = self.nodes.set(node, &mut self.symbols);
-            self.queue.happened(hints, now.mono);
-        }
-        if let Some(row) = before.or_else(|| self.nodes.find(node.name())) {
-            self.census.node_changed(row, &self.nodes, &self.symbols);
-        }
-    }
-
-    fn observe_pod(&mut self, view: &View, pod: &Object, gone: bool, now: Now) {
-        let Some(row) = pod.row.pod() else { return };
-        let stale = self.pods.get(&pod.key).is_some_and(|tracked| tracked.uid != pod.uid);
-        if stale || gone || row.phase.is_terminal() {
-            self.forget(&pod.key, now);
-        }
-        let is_over = gone || row.phase.is_terminal();
-        let is_known = self.rulebooks.of(row.scheduler()).is_some();
-        let asks = !is_over && row.node.is_none() && !row.gated && !pod.is_deleting();
-        self.strangers.set(&pod.key, (asks && !is_known).then_some(pod.uid));
-        if is_over {
-            return;
-        }
-        match &row.node {
-            Some(node) => self.observe_bound(pod, row, node, now),
-            None if asks && is_known => self.observe_waiting(view, pod, row, now),
-            None => self.forget(&pod.key, now),
-        }
-    }
-
-    fn observe_bound(&mut self, pod: &Object, row: &PodRow, node: &Arc<str>, now: Now) {
-        if let Some(Tracked { state: State::Bound(place), seen, .. }) = self.pods.get(&pod.key) {
-            let (place, was) = (*place, seen.clone());
-            return self.observe_bound_again(pod, row, place, was, now);
-        }
-        self.leave_line(&pod.key, self.nodes.find(node), now);
-        let labels = labels_of(pod, &mut self.symbols);
-        let question = Question::compile(pod, &labels, &NO_DEFAULTS, &mut self.symbols).of_bound();
-        let asked = self.questions.acquire(question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
-        let namespace = self.symbols.intern(pod.namespace());
-        let class = self.census.class(namespace, labels, &self.symbols);
-        let seen = Seen { asked, class, ending: pod.is_deleting() };
-        let place = self.nodes.reserve(node, &seen.asked.question);
-        rules::arrive(&seen, place, &mut self.census);
-        self.storage.arrive(&seen.asked.question.claims, place);
-        self.residents.set(place, resident(pod, row, seen.clone()));
-        self.queue.happened(Hints::POD_ADDED, now.mono);
-        let tracked = Tracked { uid: pod.uid, seen, priority: row.priority, state: State::Bound(place) };
-        self.pods.insert(pod.key.clone(), tracked);
-    }
-
-    /// A bound pod never changes what it asks for; but its labels may, and it may be asked to end.
-    fn observe_bound_again(&mut self, pod: &Object, row: &PodRow, place: NodeId, was: Seen, now: Now) {
-        let labels = labels_of(pod, &mut self.symbols);
-        let namespace = self.symbols.intern(pod.namespace());
-        let class = self.census.class(namespace, labels, &self.symbols);
-        let seen = Seen { class, ending: pod.is_deleting(), ..was.clone() };
-        if class == was.class && seen.ending == was.ending {
-            self.census.release_class(class);
-            if self.residents.update(place, resident(pod, row, was)) {
-                self.nodes.changed(place);
-            }
-            return;
-        }
-        rules::leave(&was, place, &mut self.census);
-        rules::arrive(&seen, place, &mut self.census);
-        self.census.release_class(was.class);
-        self.residents.set(place, resident(pod, row, seen.clone()));
-        self.nodes.changed(place);
-        if let Some(tracked) = self.pods.get_mut(&pod.key) {
-            tracked.seen = seen;
-        }
-        self.queue.happened(Hints::POD_ADDED.and(Hints::POD_GONE), now.mono);
-    }
-
-    fn observe_waiting(&mut self, view: &View, pod: &Object, row: &PodRow, now: Now) {
-        let seen = self.see(view, pod);
-        let status = pod.status();
-        let nominated = status["nominatedNodeName"].as_str().filter(|node| !node.is_empty());
-        let nominated = nominated.map(|node| self.nodes.hold(&node.into()));
-        let (rank, changed) = match self.pods.get(&pod.key) {
-            // Also when only its status changed: a pod that was decided on and not bound is tried again.
-            Some(Tracked { state: State::Waiting(rank, _), seen: before, .. }) => {
-                (*rank, before.asked.number != seen.asked.number || before.class != seen.class)
-            }
-            _ => {
-                let rank = Rank::new(row.priority, pod.created_ms, self.order);
-                self.order += 1;
-                self.queue.add(rank, pod.key.clone());
-                (rank, false)
-            }
-        };
-        if changed {
-            self.queue.wake(rank, now.mono);
-        } else {
-            self.queue.retry_taken(rank);
-        }
-        let before = self.pods.remove(&pod.key);
-        if let Some(before) = before {
-            self.drop_nomination(&pod.key, before.state, nominated.filter(|_| !changed), now);
-            self.release(before.seen);
-        }
-        if let Some(node) = nominated {
-            let nominee = Nominee { key: pod.key.clone(), priority: row.priority, seen: seen.clone() };
-            self.nominations.add(node, nominee);
-        }
-        let state = State::Waiting(rank, nominated);
-        self.pods.insert(pod.key.clone(), Tracked { uid: pod.uid, seen, priority: row.priority, state });
     }
 
     /// What the rules of its profile see of a pod that is not bound; to be released. One that nobody here places is seen as
@@ -384,31 +234,6 @@ impl Scheduler {
                 self.queue.happened(Hints::POD_GONE, now.mono);
             }
         }
-    }
-
-    /// The pod does not wait any more; it may be bound now.
-    fn leave_line(&mut self, key: &Key, bound: Option<NodeId>, now: Now) {
-        let Some(tracked) = self.pods.remove(key) else { return };
-        if let State::Waiting(rank, _) = tracked.state {
-            self.queue.remove(rank);
-        }
-        self.drop_nomination(key, tracked.state, bound, now);
-        self.release(tracked.seen);
-    }
-
-    /// The pod neither waits nor uses anything any more.
-    fn forget(&mut self, key: &Key, now: Now) {
-        let Some(Tracked { state: State::Bound(place), .. }) = self.pods.get(key) else {
-            return self.leave_line(key, None, now);
-        };
-        let place = *place;
-        let Some(tracked) = self.pods.remove(key) else { return };
-        rules::leave(&tracked.seen, place, &mut self.census);
-        self.storage.leave(&tracked.seen.asked.question.claims, place);
-        self.residents.unset(place, key);
-        self.nodes.release(place, &tracked.seen.asked.question);
-        self.release(tracked.seen);
-        self.queue.happened(Hints::POD_GONE, now.mono);
     }
 
     /// Decides on the next pod that is due: a binding, or the condition and the event that say why there is none.
@@ -523,14 +348,4 @@ impl Scheduler {
             self.nominations.add(node, nominee);
         }
     }
-}
-
-/// A pod that is bound has no use for defaults.
-const NO_DEFAULTS: DefaultSpread<'static> = DefaultSpread { constraints: &[], selector: Value::Null, is_system: true };
-
-fn resident(pod: &Object, row: &PodRow, seen: Seen) -> Resident {
-    // Kubernetes takes one that has not started as starting now.
-    let started_ms = row.started_ms.unwrap_or(u64::MAX);
-    let is_preempted = pod.is_deleting() && words::is_preempted(&pod.status());
-    Resident { key: pod.key.clone(), priority: row.priority, started_ms, is_preempted, seen }
 }

@@ -1,6 +1,6 @@
 //! The nodes as dense arrays: a row a node, a column a fact. Sums of what pods use are kept with every change.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -29,6 +29,19 @@ impl NodeId {
     }
 }
 
+/// What of a node is not what it was before.
+#[derive(Clone, Debug)]
+pub(super) struct NodeChange {
+    pub(super) row: NodeId,
+    /// What of it could help a pod that waits.
+    pub(super) hints: Hints,
+    /// The labels that have another value, or are there or not.
+    pub(super) keys: Vec<Symbol>,
+    pub(super) taints: bool,
+    /// Whether it came or went.
+    pub(super) presence: bool,
+}
+
 /// Every node. A node's name has a row as long as its object is there, or a pod that is
 /// bound to it, or one that room is held for.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +60,8 @@ pub(super) struct Nodes {
     pods: Vec<u32>,
     /// Pods that room is held for.
     nominees: Vec<u32>,
-    ports: Vec<Vec<HostPort>>,
+    /// Host ports, with how many pods take them: more than one where somebody has put them there by hand.
+    ports: Vec<BTreeMap<HostPort, u32>>,
     allocatable: Amounts,
     used: Amounts,
     /// Cpu and memory as scores count them, by row.
@@ -133,9 +147,9 @@ impl Nodes {
         (self.pods[node.index()], self.max_pods[node.index()])
     }
 
-    /// How many pods take a host port: more than one where somebody has put them there by hand.
+    /// How many pods take a host port.
     pub(super) fn takers(&self, node: NodeId, port: HostPort) -> usize {
-        self.ports[node.index()].iter().filter(|taken| **taken == port).count()
+        self.ports[node.index()].get(&port).map_or(0, |pods| *pods as usize)
     }
 
     pub(super) fn allocatable(&self, node: NodeId, resource: Resource) -> u64 {
@@ -181,16 +195,16 @@ impl Nodes {
         self.max_pods.push(0);
         self.pods.push(0);
         self.nominees.push(0);
-        self.ports.push(Vec::new());
+        self.ports.push(BTreeMap::new());
         self.scored.push([0; 2]);
         self.allocatable.grow();
         self.used.grow();
         row
     }
 
-    /// Takes a node's object over; tells what of it could help a pod that waits.
-    pub(super) fn set(&mut self, node: &Object, symbols: &mut Symbols) -> Hints {
-        let Some(facts) = node.row.node() else { return Hints::NONE };
+    /// Takes a node's object over; tells what has changed.
+    pub(super) fn set(&mut self, node: &Object, symbols: &mut Symbols) -> Option<NodeChange> {
+        let facts = node.row.node()?;
         let row = self.row(&node.key.name);
         let index = row.index();
         let mut labels: Vec<_> =
@@ -205,14 +219,17 @@ impl Nodes {
             })
             .collect();
         let mut hints = Hints::NONE;
-        if !self.present[index] {
+        let presence = !self.present[index];
+        if presence {
             self.present[index] = true;
             self.live += 1;
             self.name_symbols[index] = Some(symbols.intern(&node.key.name));
             hints = Hints::ANY_NODE;
         }
-        hints = hints.when(*self.labels[index] != *labels, Hints::LABELS);
-        hints = hints.when(*self.taints[index] != *taints, Hints::TAINTS);
+        let keys = different_keys(&self.labels[index], &labels);
+        let other_taints = *self.taints[index] != *taints;
+        hints = hints.when(!keys.is_empty(), Hints::LABELS);
+        hints = hints.when(other_taints, Hints::TAINTS);
         hints = hints.when(self.unschedulable[index] != facts.unschedulable, Hints::UNSCHEDULABLE);
         hints = hints.when(self.max_pods[index] != facts.max_pods, Hints::ALLOCATABLE);
         self.labels[index] = labels.into();
@@ -226,7 +243,7 @@ impl Nodes {
         if images || hints != Hints::NONE {
             self.changed(row);
         }
-        hints
+        Some(NodeChange { row, hints, keys, taints: other_taints, presence })
     }
 
     /// Whether anything of it was different before.
@@ -236,23 +253,24 @@ impl Nodes {
         self.allocatable.replace(index, &amounts)
     }
 
-    /// The node's object has gone; pods that are bound to it keep its row.
-    pub(super) fn unset(&mut self, name: &str) {
-        let Some(row) = self.by_name.get(name).copied() else { return };
+    /// The node's object has gone; pods that are bound to it keep its row. Tells what has changed.
+    pub(super) fn unset(&mut self, name: &str) -> Option<NodeChange> {
+        let row = self.by_name.get(name).copied()?;
         let index = row.index();
-        if self.present[index] {
-            self.present[index] = false;
-            self.live -= 1;
-        }
+        let presence = std::mem::replace(&mut self.present[index], false);
+        self.live -= usize::from(presence);
         self.name_symbols[index] = None;
         self.unschedulable[index] = false;
-        self.labels[index] = Box::default();
-        self.taints[index] = Box::default();
+        let labels = std::mem::take(&mut self.labels[index]);
+        let taints = std::mem::take(&mut self.taints[index]);
         self.max_pods[index] = 0;
         self.allocatable.replace(index, &BTreeMap::new());
         self.images.unset(row);
         self.changed(row);
         self.collect(row);
+        // Its pods are in nobody's way any more, and its domain is not the emptiest any more.
+        let hints = Hints::LABELS.and(Hints::POD_GONE);
+        Some(NodeChange { row, hints, keys: different_keys(&labels, &[]), taints: !taints.is_empty(), presence })
     }
 
     /// Counts a pod that is bound to a node.
@@ -260,7 +278,9 @@ impl Nodes {
         let row = self.row(name);
         let index = row.index();
         self.pods[index] += 1;
-        self.ports[index].extend(&question.host_ports);
+        for port in &question.host_ports {
+            *self.ports[index].entry(*port).or_default() += 1;
+        }
         for (resource, amount) in &question.requests {
             let used = self.used.get(index, *resource);
             self.used.set(index, *resource, used.saturating_add(*amount));
@@ -277,8 +297,10 @@ impl Nodes {
         let index = row.index();
         self.pods[index] = self.pods[index].saturating_sub(1);
         for port in &question.host_ports {
-            if let Some(at) = self.ports[index].iter().position(|taken| taken == port) {
-                self.ports[index].swap_remove(at);
+            let Some(pods) = self.ports[index].get_mut(port) else { continue };
+            *pods -= 1;
+            if *pods == 0 {
+                self.ports[index].remove(port);
             }
         }
         for (resource, amount) in &question.requests {
@@ -318,6 +340,15 @@ impl Nodes {
         self.names[index] = "".into();
         self.free.push(row);
     }
+}
+
+/// The keys of labels that are not the same in both; each is in order.
+fn different_keys(before: &[(Symbol, Symbol)], after: &[(Symbol, Symbol)]) -> Vec<Symbol> {
+    let is_other = |labels: &[(Symbol, Symbol)], pair: &(Symbol, Symbol)| labels.binary_search(pair).is_err();
+    let gone = before.iter().filter(|pair| is_other(after, pair));
+    let come = after.iter().filter(|pair| is_other(before, pair));
+    let keys: BTreeSet<Symbol> = gone.chain(come).map(|(key, _)| *key).collect();
+    keys.into_iter().collect()
 }
 
 /// FNV-1a, the same on every machine.

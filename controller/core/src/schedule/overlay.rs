@@ -63,14 +63,14 @@ impl<'a> Cluster<'a> {
     /// Whether a host port is taken.
     pub(super) fn takes_port(self, node: NodeId, port: HostPort) -> bool {
         let Some(overlay) = self.overlay_of(node) else { return self.nodes.takers(node, port) > 0 };
-        let takes = |pod: &&Seen| pod.asked.question.host_ports.contains(&port);
+        let takes = |pod: &&Seen| pod.asked.question.host_ports.binary_search(&port).is_ok();
         overlay.with.iter().any(|pod| takes(&pod))
             || self.nodes.takers(node, port) > overlay.without.iter().filter(takes).count()
     }
 
     /// How many other pods use a claim that is for one pod.
     pub(super) fn users_of_exclusive(self, claim: Symbol, node: NodeId) -> i64 {
-        let users = self.storage.users_of_exclusive(claim);
+        let users = self.storage.users_of_exclusive(claim, self.nodes);
         let Some(overlay) = self.overlay_of(node).filter(|_| users > 0) else { return users };
         let count = |pods: &[Seen]| pods.iter().filter(|pod| pod.asked.question.claims.contains(&claim)).count() as i64;
         users + count(&overlay.with) - count(&overlay.without)
@@ -95,7 +95,7 @@ impl<'a> Cluster<'a> {
         let meant = || i64::from(self.census.is_meant(pod.class, self.census.matcher_of(counter)));
         match self.census.counting_of(counter) {
             Counting::Matching => meant(),
-            Counting::Spread(_) if pod.ending || !self.census.is_eligible(counter, node) => 0,
+            Counting::Spread(eligibility) if pod.ending || !self.census.is_eligible(eligibility, node) => 0,
             Counting::Spread(_) => meant(),
             Counting::Refusing | Counting::Requiring | Counting::Preferring => pod.asked.held(counter),
         }

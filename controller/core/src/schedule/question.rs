@@ -1,6 +1,6 @@
 //! What a pod asks of a node, compiled from its object. Pods of one template ask the same question, and share it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -27,14 +27,16 @@ pub(super) struct Question {
     pub(super) required: Option<Vec<Term>>,
     /// Preferred node affinity, with weights.
     pub(super) preferred: Vec<(i64, Term)>,
-    /// Host ports.
+    /// Host ports, in order.
     pub(super) host_ports: Vec<HostPort>,
-    /// The effective requests, without those that are 0.
+    /// The effective requests, without those that are 0; in order.
     pub(super) requests: Vec<(Resource, u64)>,
     /// Cpu and memory as scores count them.
     pub(super) scored: [u64; 2],
     /// `spec.topologySpreadConstraints`, or the defaults that take their place.
     pub(super) spread: Vec<SpreadConstraint>,
+    /// The nodes that count for some of them: a few, however many constraints there are.
+    pub(super) eligibilities: Vec<Arc<Eligibility>>,
     /// Whether the constraints are the system's defaults: then a node without one of their keys is no worse for it.
     pub(super) spread_is_default: bool,
     /// Required pod affinity.
@@ -79,8 +81,8 @@ pub(super) struct SpreadConstraint {
     pub(super) min_domains: usize,
     /// The pods that count.
     pub(super) pods: Matcher,
-    /// The nodes that count.
-    pub(super) eligibility: Arc<Eligibility>,
+    /// The nodes that count: one of the question's.
+    pub(super) eligibility: usize,
 }
 
 /// A `PodAffinityTerm`.
@@ -157,8 +159,7 @@ impl Question {
         default_spread: &DefaultSpread<'_>,
         symbols: &mut Symbols,
     ) -> Self {
-        let value = pod.head();
-        let spec = &value["spec"];
+        let spec = &pod.spec();
         let affinity = &spec["affinity"]["nodeAffinity"];
         let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
         let node_name = spec["nodeName"].as_str().filter(|name| !name.is_empty());
@@ -215,25 +216,36 @@ impl Question {
             self.spread_is_default = default.is_system;
         }
         let is_hard = |found: &Value| found["whenUnsatisfiable"] == "DoNotSchedule";
+        // A node counts if it carries the keys of all constraints of the same sort.
+        let mut keys: [BTreeSet<Symbol>; 2] = Default::default();
         for found in &constraints {
-            // A node counts if it carries the keys of all constraints of the same sort.
-            let same_sort = constraints.iter().filter(|other| is_hard(other) == is_hard(found));
-            let keys = same_sort.map(|other| reader.text(other, "topologyKey")).collect();
+            keys[usize::from(is_hard(found))].insert(reader.text(found, "topologyKey"));
+        }
+        let keys = keys.map(|keys| keys.into_iter().collect::<Vec<_>>());
+        let mut known: BTreeMap<(bool, bool, bool), usize> = BTreeMap::new();
+        for found in &constraints {
+            let (hard, key) = (is_hard(found), reader.text(found, "topologyKey"));
             let honours = |field: &str, otherwise: &str| found[field].as_str().unwrap_or(otherwise) == "Honor";
-            let affinity = honours("nodeAffinityPolicy", "Honor");
-            let eligibility = Eligibility {
-                keys: if self.spread_is_default { Vec::new() } else { keys },
-                node_selector: if affinity { self.node_selector.clone() } else { Vec::new() },
-                required: if affinity { self.required.clone() } else { None },
-                tolerations: honours("nodeTaintsPolicy", "Ignore").then(|| self.tolerations.clone()),
-            };
+            // By host name, Kubernetes scores a node by the pods that are on it, whether or not the node counts.
+            let all_count = !hard && key == reader.symbols.hostname;
+            let affinity = !all_count && honours("nodeAffinityPolicy", "Honor");
+            let taints = !all_count && honours("nodeTaintsPolicy", "Ignore");
+            let eligibility = *known.entry((hard, affinity, taints)).or_insert_with(|| {
+                self.eligibilities.push(Arc::new(Eligibility {
+                    keys: if self.spread_is_default { Vec::new() } else { keys[usize::from(hard)].clone() },
+                    node_selector: if affinity { self.node_selector.clone() } else { Vec::new() },
+                    required: if affinity { self.required.clone() } else { None },
+                    tolerations: taints.then(|| self.tolerations.clone()),
+                }));
+                self.eligibilities.len() - 1
+            });
             self.spread.push(SpreadConstraint {
                 max_skew: found["maxSkew"].as_i64().unwrap_or(1),
-                key: reader.text(found, "topologyKey"),
-                hard: is_hard(found),
+                key,
+                hard,
                 min_domains: usize::try_from(found["minDomains"].as_u64().unwrap_or(1)).unwrap_or(usize::MAX),
                 pods: Matcher(vec![reader.own_namespace(found)]),
-                eligibility: Arc::new(eligibility),
+                eligibility,
             });
         }
     }
@@ -275,7 +287,8 @@ impl Question {
 
     /// What is asked of one resource.
     pub(super) fn request(&self, resource: Resource) -> u64 {
-        self.requests.iter().find(|(known, _)| *known == resource).map_or(0, |(_, amount)| *amount)
+        let place = self.requests.binary_search_by_key(&resource, |(known, _)| *known);
+        place.map_or(0, |place| self.requests[place].1)
     }
 
     /// Whether one of the tolerations tolerates the taint.
@@ -324,14 +337,13 @@ impl Reader<'_> {
     /// adds nothing.
     fn selector(&mut self, found: &Value) -> Selector {
         let mut selector = Selector::compile(&found["labelSelector"], self.symbols);
-        for (field, same) in [("matchLabelKeys", true), ("mismatchLabelKeys", false)] {
-            for key in list(&found[field]).filter_map(Value::as_str) {
-                let key = self.symbols.intern(key);
-                if let Some(value) = super::terms::label(self.labels, key) {
-                    selector.and_label(key, value, same);
-                }
-            }
-        }
+        let keys = |field: &str| list(&found[field]).filter_map(Value::as_str);
+        let same = keys("matchLabelKeys").map(|key| (key, true));
+        let other = keys("mismatchLabelKeys").map(|key| (key, false));
+        selector.and_labels(same.chain(other).filter_map(|(key, same)| {
+            let key = self.symbols.intern(key);
+            Some((key, super::terms::label(self.labels, key)?, same))
+        }));
         selector
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::census::{Census, ClassId, CounterId, Counting, Matcher, MatcherId};
+use super::census::{Census, ClassId, CounterId, Counting, EligibilityId, Matcher, MatcherId};
 use super::nodes::{NodeId, Nodes};
 use super::overlay::{Cluster, Seen};
 use super::question::{PodTerm, Question};
@@ -29,6 +29,7 @@ pub(super) struct Asked {
     /// What a pod that asks this holds once it is bound, with its weight; in order.
     held: Vec<(CounterId, i64)>,
     matchers: Vec<MatcherId>,
+    eligibilities: Vec<EligibilityId>,
 }
 
 impl Asked {
@@ -73,11 +74,14 @@ impl Questions {
         if let Some(known) = self.all.get(&question) {
             return Arc::clone(known);
         }
+        let eligibilities = question.eligibilities.iter();
+        let eligibilities: Vec<EligibilityId> =
+            eligibilities.map(|eligibility| census.eligibility(eligibility, nodes, symbols)).collect();
         let mut maker = Maker { census, nodes, symbols, matchers: Vec::new() };
         let spread = question.spread.iter();
         let spread = spread
             .map(|constraint| {
-                let counting = Counting::Spread(Arc::clone(&constraint.eligibility));
+                let counting = Counting::Spread(eligibilities[constraint.eligibility]);
                 maker.counter(constraint.pods.clone(), constraint.key, counting)
             })
             .collect();
@@ -112,6 +116,7 @@ impl Questions {
             preferred,
             held,
             matchers,
+            eligibilities,
         });
         self.all.insert(question, Arc::clone(&asked));
         asked
@@ -130,6 +135,9 @@ impl Questions {
         }
         for matcher in &asked.matchers {
             census.release_matcher(*matcher);
+        }
+        for eligibility in &asked.eligibilities {
+            census.release_eligibility(*eligibility);
         }
         Some(asked.number)
     }
@@ -155,14 +163,13 @@ impl Maker<'_> {
             return Vec::new();
         }
         let matcher = self.matcher(Matcher(terms.iter().map(|term| term.pods.clone()).collect()));
-        let counter =
-            |term: &PodTerm| self.census.counter(matcher, term.key, Counting::Matching, self.nodes, self.symbols);
+        let counter = |term: &PodTerm| self.census.counter(matcher, term.key, Counting::Matching, self.nodes);
         terms.iter().map(counter).collect()
     }
 
     fn counter(&mut self, pods: Matcher, key: super::symbols::Symbol, counting: Counting) -> CounterId {
         let matcher = self.matcher(pods);
-        self.census.counter(matcher, key, counting, self.nodes, self.symbols)
+        self.census.counter(matcher, key, counting, self.nodes)
     }
 }
 

@@ -10,6 +10,8 @@ pub(super) type Labels = Box<[(Symbol, Symbol)]>;
 
 /// The value of a label.
 pub(super) fn label(labels: &[(Symbol, Symbol)], key: Symbol) -> Option<Symbol> {
+    #[cfg(test)]
+    super::work::note();
     let found = labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
     Some(labels[found].1)
 }
@@ -99,6 +101,11 @@ impl Term {
         self.expressions.is_empty() && self.fields.is_empty()
     }
 
+    /// The labels that it reads.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Symbol> + '_ {
+        self.expressions.iter().map(|expression| expression.key)
+    }
+
     /// Labels of which every node that matches has at least one; `None` when there are no such labels.
     pub(super) fn anchor(&self) -> Option<Vec<(Symbol, Symbol)>> {
         anchor(&self.expressions)
@@ -135,12 +142,14 @@ impl Selector {
         Self(Some(requirements))
     }
 
-    /// Adds what `matchLabelKeys` (or `mismatchLabelKeys`, when `same` is false) says: the label has the same value as
+    /// Adds what `matchLabelKeys` (or `mismatchLabelKeys`, where the last is false) says: the label has the same value as
     /// on the pod that asks, or another one.
-    pub(super) fn and_label(&mut self, key: Symbol, value: Symbol, same: bool) {
+    pub(super) fn and_labels(&mut self, labels: impl Iterator<Item = (Symbol, Symbol, bool)>) {
         let Some(requirements) = &mut self.0 else { return };
-        let operator = if same { Operator::In(vec![value]) } else { Operator::NotIn(vec![value]) };
-        requirements.push(Requirement { key, operator });
+        requirements.extend(labels.map(|(key, value, same)| {
+            let operator = if same { Operator::In(vec![value]) } else { Operator::NotIn(vec![value]) };
+            Requirement { key, operator }
+        }));
         requirements.sort_unstable();
     }
 

@@ -1,6 +1,7 @@
 //! The scheduler as the controller sees it: changes in, plans out, plans carried out.
 
 mod affinity;
+mod growth;
 mod histories;
 mod hostile;
 mod image_locality;
@@ -17,8 +18,11 @@ use serde_json::{Value, json};
 use super::{Explanation, Scheduler, Verdict};
 use crate::clock::Now;
 use crate::kind::Kind;
+use crate::names::Names;
+use crate::nodes::leases::Leases;
 use crate::object::{Key, Object};
 use crate::plan::{Note, Plan, Write};
+use crate::reconcile::{Context, TABLE};
 use crate::store::{Action, Change};
 use crate::view::View;
 
@@ -28,26 +32,29 @@ pub(super) struct World {
     pub(super) scheduler: Scheduler,
     pub(super) now: Now,
     pub(super) notes: Vec<Note>,
+    /// The fields of the configuration's file.
+    pub(super) configuration: Value,
     uids: u128,
+}
+
+/// A scheduler with these fields of a configuration's file.
+pub(super) fn scheduler_of(seed: u64, fields: &Value) -> Scheduler {
+    let mut file = fields.clone();
+    file["apiVersion"] = json!("kubescheduler.config.k8s.io/v1");
+    file["kind"] = json!("KubeSchedulerConfiguration");
+    Scheduler::configured(seed, &super::config::parse(file.to_string().as_bytes()).unwrap())
 }
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
-        Self::with(Scheduler::new(seed))
+        Self::configured(seed, &json!({}))
     }
 
     /// With a scheduler's configuration: the fields of the file.
-    fn configured(seed: u64, fields: &Value) -> Self {
-        let mut file = fields.clone();
-        file["apiVersion"] = json!("kubescheduler.config.k8s.io/v1");
-        file["kind"] = json!("KubeSchedulerConfiguration");
-        let configuration = super::config::parse(file.to_string().as_bytes()).unwrap();
-        Self::with(Scheduler::configured(seed, &configuration))
-    }
-
-    fn with(scheduler: Scheduler) -> Self {
+    pub(super) fn configured(seed: u64, fields: &Value) -> Self {
         let now = Now { wall_ms: 1_795_232_430_000, mono: Millis(0) };
-        Self { view: View::default(), scheduler, now, notes: Vec::new(), uids: 0 }
+        let (scheduler, configuration) = (scheduler_of(seed, fields), fields.clone());
+        Self { view: View::default(), scheduler, now, notes: Vec::new(), configuration, uids: 0 }
     }
 
     /// Adds an object, or puts it in the place of the one that is there.
@@ -126,6 +133,23 @@ impl World {
             self.now.mono = self.now.mono + 10_000;
         }
         self.settle();
+    }
+
+    /// Binds volumes and claims as far as it can be done without a pod; whether anything was written.
+    pub(super) fn bind_volumes(&mut self) -> bool {
+        let row = TABLE.iter().find(|row| row.name == "volume-binding").unwrap();
+        let leases = Leases::new(self.now.mono);
+        let before = self.view.revision();
+        for kind in [Kind::PERSISTENT_VOLUME, Kind::PERSISTENT_VOLUME_CLAIM] {
+            let keys: Vec<Key> = self.view.list(kind, None).map(|object| object.key.clone()).collect();
+            for key in keys {
+                let context = Context { view: &self.view, now: self.now, leases: &leases };
+                let mut plan = (row.plan)(&context, &key, &mut Names::new(1));
+                plan.notes.clear();
+                self.carry_out(plan);
+            }
+        }
+        self.view.revision() != before
     }
 
     pub(super) fn node_of(&self, key: &Key) -> Option<String> {

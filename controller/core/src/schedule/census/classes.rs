@@ -80,12 +80,21 @@ pub(super) struct Classes {
     classes_by_pair: BTreeMap<Pair, BTreeSet<ClassId>>,
     matchers_by_pair: BTreeMap<Pair, BTreeSet<MatcherId>>,
     matchers_without_pair: BTreeSet<MatcherId>,
+    /// Those that mean namespaces by their labels.
+    matchers_by_namespace: BTreeSet<MatcherId>,
+    /// The classes that have pods on a node.
+    on_node: BTreeMap<NodeId, BTreeSet<ClassId>>,
     namespaces: BTreeMap<Symbol, Labels>,
 }
 
 impl Matcher {
     fn anchor(&self) -> Option<Vec<Pair>> {
         self.0.iter().find_map(|scope| scope.pods.anchor())
+    }
+
+    /// By which labels it means namespaces.
+    fn namespace_selectors(&self) -> impl Iterator<Item = &Selector> {
+        self.0.iter().filter_map(|scope| scope.namespace_selector.as_ref())
     }
 }
 
@@ -149,6 +158,9 @@ impl Classes {
         let matcher = Arc::new(matcher);
         let entry = MatcherEntry { matcher: Arc::clone(&matcher), uses: 1, classes: BTreeSet::new() };
         let id = MatcherId(self.matchers.insert(entry));
+        if matcher.namespace_selectors().next().is_some() {
+            self.matchers_by_namespace.insert(id);
+        }
         self.matcher_ids.insert(matcher, id);
         match &anchor {
             Some(pairs) => {
@@ -202,6 +214,7 @@ impl Classes {
         let Some(entry) = self.matchers.remove(id.0) else { return };
         self.matcher_ids.remove(&entry.matcher);
         self.matchers_without_pair.remove(&id);
+        self.matchers_by_namespace.remove(&id);
         for pair in entry.matcher.anchor().into_iter().flatten() {
             forget(&mut self.matchers_by_pair, &pair, id);
         }
@@ -214,7 +227,7 @@ impl Classes {
 
     fn means(&self, matcher: MatcherId, class: &Class, symbols: &Symbols) -> bool {
         #[cfg(test)]
-        LOOKS.with(|looks| looks.set(looks.get() + 1));
+        super::super::work::note();
         let Some(entry) = self.matchers.get(matcher.0) else { return false };
         entry.matcher.0.iter().all(|scope| {
             let selected = |selector: &Selector| {
@@ -234,19 +247,19 @@ impl Classes {
         labels: Labels,
         symbols: &Symbols,
     ) -> BTreeSet<MatcherId> {
-        if self.namespaces.insert(namespace, labels.clone()).is_some_and(|before| before == labels) {
-            return BTreeSet::new();
-        }
-        let by_namespace = self
-            .matchers
-            .iter()
-            .filter(|(_, entry)| entry.matcher.0.iter().any(|scope| scope.namespace_selector.is_some()));
-        let candidates: Vec<MatcherId> = by_namespace.map(|(id, _)| MatcherId(id)).collect();
-        candidates.into_iter().filter(|matcher| self.look_for_classes(*matcher, symbols)).collect()
+        let before = self.namespaces.insert(namespace, labels.clone()).unwrap_or_default();
+        let is_other = |selector: &Selector| selector.matches(&before, symbols) != selector.matches(&labels, symbols);
+        let concerned = |matcher: &MatcherId| {
+            let entry = self.matchers.get(matcher.0);
+            entry.is_some_and(|entry| entry.matcher.namespace_selectors().any(is_other))
+        };
+        let concerned: Vec<MatcherId> = self.matchers_by_namespace.iter().copied().filter(concerned).collect();
+        concerned.into_iter().filter(|matcher| self.look_for_classes(*matcher, symbols)).collect()
     }
 
     pub(super) fn place(&mut self, class: ClassId, node: NodeId, ending: bool) {
         let Some(entry) = self.classes.get_mut(class.0) else { return };
+        self.on_node.entry(node).or_default().insert(class);
         let placed = entry.places.entry(node).or_default();
         placed.all += 1;
         placed.ending += u32::from(ending);
@@ -259,11 +272,22 @@ impl Classes {
         placed.ending = placed.ending.saturating_sub(u32::from(was_ending));
         if placed.all == 0 {
             entry.places.remove(&node);
+            forget(&mut self.on_node, &node, class);
         }
     }
 
-    pub(super) fn placed(&self, class: ClassId, node: NodeId) -> Option<Placed> {
-        self.classes.get(class.0)?.places.get(&node).copied()
+    /// How many pods on a node each matcher means: all of them, and those that are not ending.
+    pub(super) fn matched_on(&self, node: NodeId) -> BTreeMap<MatcherId, (i64, i64)> {
+        let mut matched: BTreeMap<MatcherId, (i64, i64)> = BTreeMap::new();
+        let classes = self.on_node.get(&node).into_iter().flatten().filter_map(|class| self.classes.get(class.0));
+        for (entry, placed) in classes.filter_map(|entry| Some((entry, entry.places.get(&node)?))) {
+            for matcher in &entry.matchers {
+                let (all, living) = matched.entry(*matcher).or_default();
+                *all += i64::from(placed.all);
+                *living += i64::from(placed.all - placed.ending);
+            }
+        }
+        matched
     }
 
     pub(super) fn matchers_of(&self, class: ClassId) -> &[MatcherId] {
@@ -286,17 +310,6 @@ impl Classes {
     }
 }
 
-#[cfg(test)]
-thread_local! {
-    static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-}
-
-/// How often this thread has looked whether a matcher means a class: the work that must not grow with its square.
-#[cfg(test)]
-pub(in super::super) fn looks() -> u64 {
-    LOOKS.with(std::cell::Cell::get)
-}
-
 fn add<T: Ord>(list: &mut Vec<T>, item: T) {
     if let Err(place) = list.binary_search(&item) {
         list.insert(place, item);
@@ -309,7 +322,8 @@ fn take_out<T: Ord>(list: &mut Vec<T>, item: &T) {
     }
 }
 
-fn forget<K: Ord + Copy, T: Ord>(index: &mut BTreeMap<K, BTreeSet<T>>, key: &K, item: T) {
+/// Takes an item out of an index.
+pub(super) fn forget<K: Ord + Copy, T: Ord>(index: &mut BTreeMap<K, BTreeSet<T>>, key: &K, item: T) {
     if let Some(items) = index.get_mut(key) {
         items.remove(&item);
         if items.is_empty() {

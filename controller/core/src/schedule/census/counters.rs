@@ -1,14 +1,11 @@
 //! Counts by domain, moved by every change.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::nodes::{NodeId, Nodes};
-use super::super::question::Toleration;
+use super::super::nodes::NodeId;
 use super::super::slots::Slots;
-use super::super::symbols::{Effect, Symbol, Symbols};
-use super::super::terms::Term;
-use super::classes::MatcherId;
+use super::classes::{MatcherId, forget};
+use super::eligibility::{Eligibilities, EligibilityId};
 use super::topology::{Domain, Topologies, TopologyId};
 
 /// A count by domain.
@@ -16,45 +13,18 @@ use super::topology::{Domain, Topologies, TopologyId};
 pub(in super::super) struct CounterId(u32);
 
 /// What is counted.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Counting {
     /// Pods that match, those that are ending too (affinity).
     Matching,
-    /// Pods that match and are not ending, on eligible nodes (topology spread).
-    Spread(Arc<Eligibility>),
+    /// Pods that match and are not ending, on nodes that count (topology spread).
+    Spread(EligibilityId),
     /// Bound pods that refuse to be with those that match (required anti-affinity).
     Refusing,
     /// Bound pods that can only be with those that match (required affinity).
     Requiring,
     /// The weights of bound pods that would rather be with those that match; negative for those that would rather not.
     Preferring,
-}
-
-/// Nodes that count for a topology spread constraint (TSC-03).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) struct Eligibility {
-    /// Every key of the pod's constraints of the same sort; a node must carry all of them.
-    pub(in super::super) keys: Vec<Symbol>,
-    /// The pod's `nodeSelector`, when `nodeAffinityPolicy` is `Honor`.
-    pub(in super::super) node_selector: Vec<(Symbol, Symbol)>,
-    /// Its required node affinity, when `nodeAffinityPolicy` is `Honor`.
-    pub(in super::super) required: Option<Vec<Term>>,
-    /// Its tolerations, when `nodeTaintsPolicy` is `Honor`.
-    pub(in super::super) tolerations: Option<Vec<Toleration>>,
-}
-
-impl Eligibility {
-    fn admits(&self, node: NodeId, nodes: &Nodes, symbols: &Symbols) -> bool {
-        let Some(facts) = nodes.facts(node) else { return false };
-        let tolerates = |tolerations: &Vec<Toleration>| {
-            let mut taints = nodes.taints(node).iter().filter(|taint| taint.effect != Effect::PreferNoSchedule);
-            taints.all(|taint| tolerations.iter().any(|toleration| toleration.tolerates(*taint)))
-        };
-        self.keys.iter().all(|key| facts.label(*key).is_some())
-            && self.node_selector.iter().all(|(key, value)| facts.label(*key) == Some(*value))
-            && self.required.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(facts, symbols)))
-            && self.tolerations.as_ref().is_none_or(tolerates)
-    }
 }
 
 /// One count.
@@ -67,10 +37,19 @@ pub(super) struct Counter {
     pub(super) by_domain: Vec<i64>,
     /// Weights by node, for what pods hold: kept for when a node's labels change.
     held: BTreeMap<NodeId, i64>,
-    /// By row, for spread.
-    eligible: Vec<bool>,
+    /// By domain, for spread.
     eligible_nodes: Vec<u32>,
 }
+
+/// Where nodes are, and for which constraints they count.
+#[derive(Clone, Copy)]
+pub(super) struct Places<'a> {
+    pub(super) topologies: &'a Topologies,
+    pub(super) eligibilities: &'a Eligibilities,
+}
+
+/// What a node is to a counter: its domain, and whether it counts for a constraint.
+pub(super) type Standing = (Domain, bool);
 
 /// All counts.
 #[derive(Clone, Debug, Default)]
@@ -78,9 +57,11 @@ pub(super) struct Counters {
     all: Slots<Counter>,
     ids: BTreeMap<(MatcherId, TopologyId, Counting), CounterId>,
     /// Counters of pods that match, by matcher.
-    about: BTreeMap<MatcherId, Vec<CounterId>>,
+    about: BTreeMap<MatcherId, BTreeSet<CounterId>>,
     /// Counters of what pods hold, by matcher.
-    held_about: BTreeMap<MatcherId, Vec<CounterId>>,
+    held_about: BTreeMap<MatcherId, BTreeSet<CounterId>>,
+    by_topology: BTreeMap<TopologyId, BTreeSet<CounterId>>,
+    by_eligibility: BTreeMap<EligibilityId, BTreeSet<CounterId>>,
 }
 
 impl Counters {
@@ -90,8 +71,6 @@ impl Counters {
         matcher: MatcherId,
         topology: TopologyId,
         counting: Counting,
-        nodes: &Nodes,
-        symbols: &Symbols,
     ) -> (CounterId, bool) {
         let key = (matcher, topology, counting);
         if let Some(id) = self.ids.get(&key).copied() {
@@ -100,24 +79,15 @@ impl Counters {
             }
             return (id, false);
         }
-        let counting = key.2.clone();
-        let mut counter = Counter {
-            matcher,
-            topology,
-            counting,
-            uses: 1,
-            by_domain: Vec::new(),
-            held: BTreeMap::new(),
-            eligible: Vec::new(),
-            eligible_nodes: Vec::new(),
-        };
-        for node in nodes.ids() {
-            counter.judge(node, nodes, symbols);
-        }
-        let is_held = matches!(counter.counting, Counting::Refusing | Counting::Requiring | Counting::Preferring);
+        let counter = Counter { matcher, topology, counting, uses: 1, ..EMPTY.clone() };
         let id = CounterId(self.all.insert(counter));
+        let is_held = matches!(counting, Counting::Refusing | Counting::Requiring | Counting::Preferring);
         let about = if is_held { &mut self.held_about } else { &mut self.about };
-        about.entry(matcher).or_default().push(id);
+        about.entry(matcher).or_default().insert(id);
+        self.by_topology.entry(topology).or_default().insert(id);
+        if let Counting::Spread(eligibility) = counting {
+            self.by_eligibility.entry(eligibility).or_default().insert(id);
+        }
         self.ids.insert(key, id);
         (id, true)
     }
@@ -129,17 +99,14 @@ impl Counters {
         if counter.uses > 0 {
             return None;
         }
-        let counter = self.all.remove(id.0)?;
-        for about in [&mut self.about, &mut self.held_about] {
-            if let Some(list) = about.get_mut(&counter.matcher) {
-                list.retain(|known| *known != id);
-                if list.is_empty() {
-                    about.remove(&counter.matcher);
-                }
-            }
+        let Counter { matcher, topology, counting, .. } = self.all.remove(id.0)?;
+        forget(&mut self.about, &matcher, id);
+        forget(&mut self.held_about, &matcher, id);
+        forget(&mut self.by_topology, &topology, id);
+        if let Counting::Spread(eligibility) = counting {
+            forget(&mut self.by_eligibility, &eligibility, id);
         }
-        let topology = counter.topology;
-        self.ids.remove(&(counter.matcher, topology, counter.counting));
+        self.ids.remove(&(matcher, topology, counting));
         Some(topology)
     }
 
@@ -148,8 +115,20 @@ impl Counters {
         self.all.get(id.0).unwrap_or(&EMPTY)
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = CounterId> + '_ {
-        self.ids.values().copied()
+    /// Every counter of pods that a matcher means, or of what is held about them.
+    pub(super) fn of_matcher(&self, matcher: MatcherId) -> impl Iterator<Item = CounterId> + '_ {
+        let lists = [&self.about, &self.held_about].into_iter().filter_map(move |index| index.get(&matcher));
+        lists.flatten().copied()
+    }
+
+    /// Every counter by domains of a topology.
+    pub(super) fn of_topology(&self, topology: TopologyId) -> impl Iterator<Item = CounterId> + '_ {
+        self.by_topology.get(&topology).into_iter().flatten().copied()
+    }
+
+    /// Every counter of pods on such nodes.
+    pub(super) fn of_eligibility(&self, eligibility: EligibilityId) -> impl Iterator<Item = CounterId> + '_ {
+        self.by_eligibility.get(&eligibility).into_iter().flatten().copied()
     }
 
     pub(super) fn held_about(&self, matcher: MatcherId) -> impl Iterator<Item = CounterId> + '_ {
@@ -169,16 +148,16 @@ impl Counters {
         by: i64,
         all: bool,
         living: bool,
-        topologies: &Topologies,
+        places: Places<'_>,
     ) {
         for id in self.about.get(&matcher).into_iter().flatten() {
             let Some(counter) = self.all.get_mut(id.0) else { continue };
             let counts = match counter.counting {
-                Counting::Spread(_) => living && counter.admits(node),
+                Counting::Spread(_) => living && counter.admits(node, places),
                 _ => all,
             };
             if counts {
-                counter.count(node, by, topologies);
+                counter.count(node, by, places.topologies);
             }
         }
     }
@@ -193,27 +172,8 @@ impl Counters {
         counter.count(node, weight, topologies);
     }
 
-    pub(super) fn is_eligible(&self, id: CounterId, node: NodeId) -> bool {
-        self.get(id).admits(node)
-    }
-
     pub(super) fn eligible_nodes(&self, id: CounterId) -> &[u32] {
         &self.get(id).eligible_nodes
-    }
-
-    /// Looks at a node anew: which counters it counts for.
-    pub(super) fn judge_node(&mut self, node: NodeId, nodes: &Nodes, symbols: &Symbols) {
-        for id in self.ids.values() {
-            if let Some(counter) = self.all.get_mut(id.0) {
-                counter.judge(node, nodes, symbols);
-            }
-        }
-    }
-
-    /// What a node is to a counter: its domain, and whether it counts.
-    pub(super) fn standing(&self, id: CounterId, node: NodeId, topologies: &Topologies) -> (Domain, bool) {
-        let counter = self.get(id);
-        (topologies.domain(counter.topology, node), counter.admits(node))
     }
 
     /// A node's standing has changed; these pods (all, living) that match are on it.
@@ -221,11 +181,9 @@ impl Counters {
         &mut self,
         id: CounterId,
         node: NodeId,
-        before: (Domain, bool),
+        (before, after): (Standing, Standing),
         (all, living): (i64, i64),
-        topologies: &Topologies,
     ) {
-        let after = self.standing(id, node, topologies);
         let Some(counter) = self.all.get_mut(id.0) else { return };
         for ((domain, eligible), sign) in [(before, -1), (after, 1)] {
             let count = match counter.counting {
@@ -242,13 +200,13 @@ impl Counters {
     }
 
     /// Counts anew, from pods (all, living) by node.
-    pub(super) fn recount(&mut self, id: CounterId, placed: &BTreeMap<NodeId, (i64, i64)>, topologies: &Topologies) {
+    pub(super) fn recount(&mut self, id: CounterId, placed: &BTreeMap<NodeId, (i64, i64)>, places: Places<'_>) {
         let Some(counter) = self.all.get_mut(id.0) else { return };
         counter.by_domain.clear();
         let moves: Vec<(NodeId, i64)> = match counter.counting {
             Counting::Matching => placed.iter().map(|(node, (all, _))| (*node, *all)).collect(),
             Counting::Spread(_) => {
-                let eligible = placed.iter().filter(|(node, _)| counter.admits(**node));
+                let eligible = placed.iter().filter(|(node, _)| counter.admits(**node, places));
                 eligible.map(|(node, (_, living))| (*node, *living)).collect()
             }
             Counting::Refusing | Counting::Requiring | Counting::Preferring => {
@@ -256,13 +214,13 @@ impl Counters {
             }
         };
         for (node, by) in moves {
-            counter.count(node, by, topologies);
+            counter.count(node, by, places.topologies);
         }
-        counter.count_eligible_nodes(topologies);
+        counter.count_eligible_nodes(places);
     }
 }
 
-/// What a number that nobody holds refers to.
+/// A counter of nothing: what a number that nobody holds refers to.
 static EMPTY: Counter = Counter {
     matcher: MatcherId::NONE,
     topology: TopologyId::NONE,
@@ -270,22 +228,20 @@ static EMPTY: Counter = Counter {
     uses: 0,
     by_domain: Vec::new(),
     held: BTreeMap::new(),
-    eligible: Vec::new(),
     eligible_nodes: Vec::new(),
 };
 
 impl Counter {
-    fn admits(&self, node: NodeId) -> bool {
-        self.eligible.get(node.index()).copied().unwrap_or_default()
+    fn admits(&self, node: NodeId, places: Places<'_>) -> bool {
+        match self.counting {
+            Counting::Spread(eligibility) => places.eligibilities.admits(eligibility, node),
+            _ => false,
+        }
     }
 
-    fn judge(&mut self, node: NodeId, nodes: &Nodes, symbols: &Symbols) {
-        let Counting::Spread(eligibility) = &self.counting else { return };
-        let admits = eligibility.admits(node, nodes, symbols);
-        if self.eligible.len() <= node.index() {
-            self.eligible.resize(node.index() + 1, false);
-        }
-        self.eligible[node.index()] = admits;
+    /// What a node is to it.
+    pub(super) fn standing(&self, node: NodeId, places: Places<'_>) -> Standing {
+        (places.topologies.domain(self.topology, node), self.admits(node, places))
     }
 
     fn count(&mut self, node: NodeId, by: i64, topologies: &Topologies) {
@@ -313,11 +269,13 @@ impl Counter {
         *nodes = if more { *nodes + 1 } else { nodes.saturating_sub(1) };
     }
 
-    fn count_eligible_nodes(&mut self, topologies: &Topologies) {
+    fn count_eligible_nodes(&mut self, places: Places<'_>) {
         self.eligible_nodes.clear();
-        for (row, domain) in topologies.domains(self.topology).iter().enumerate() {
-            let eligible = self.eligible.get(row).copied().unwrap_or_default();
-            self.add_eligible(*domain, eligible, true);
+        if !matches!(self.counting, Counting::Spread(_)) {
+            return;
+        }
+        for (row, domain) in (0..).zip(places.topologies.domains(self.topology)) {
+            self.add_eligible(*domain, self.admits(NodeId::of(row), places), true);
         }
     }
 }

@@ -10,22 +10,26 @@
 //! costs as much as there are counters that it moves, not as there are nodes.
 
 mod classes;
-mod counters;
 mod topology;
 
-use std::collections::BTreeMap;
+mod eligibility;
 
-#[cfg(test)]
-pub(super) use classes::looks;
+mod counters;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 pub(super) use classes::{ClassId, Matcher, MatcherId, Scope};
-pub(super) use counters::{CounterId, Counting, Eligibility};
+pub(super) use counters::{CounterId, Counting};
+pub(super) use eligibility::{Eligibility, EligibilityId};
 pub(super) use topology::{Domain, TopologyId};
 
-use classes::Classes;
-use counters::Counters;
+use classes::{Classes, forget};
+use counters::{Counters, Places};
+use eligibility::Eligibilities;
 use topology::Topologies;
 
-use super::nodes::{NodeId, Nodes};
+use super::nodes::{NodeChange, NodeId, Nodes};
 use super::symbols::{Symbol, Symbols};
 use super::terms::Labels;
 
@@ -34,6 +38,7 @@ use super::terms::Labels;
 pub(super) struct Census {
     classes: Classes,
     topologies: Topologies,
+    eligibilities: Eligibilities,
     counters: Counters,
 }
 
@@ -61,8 +66,9 @@ impl Census {
     }
 
     fn move_counts(&mut self, class: ClassId, node: NodeId, by: i64, all: bool, living: bool) {
+        let places = Places { topologies: &self.topologies, eligibilities: &self.eligibilities };
         for matcher in self.classes.matchers_of(class) {
-            self.counters.matched(*matcher, node, by, all, living, &self.topologies);
+            self.counters.matched(*matcher, node, by, all, living, places);
         }
     }
 
@@ -86,17 +92,25 @@ impl Census {
         self.classes.release_matcher(matcher);
     }
 
-    /// A counter; to be released. It counts from its first moment what is there.
-    pub(super) fn counter(
+    /// Which nodes count; to be released, after the counters that need it.
+    pub(super) fn eligibility(
         &mut self,
-        matcher: MatcherId,
-        key: Symbol,
-        counting: Counting,
+        eligibility: &Arc<Eligibility>,
         nodes: &Nodes,
         symbols: &Symbols,
-    ) -> CounterId {
+    ) -> EligibilityId {
+        self.eligibilities.acquire(eligibility, nodes, symbols)
+    }
+
+    /// Nobody who acquired it needs it any more.
+    pub(super) fn release_eligibility(&mut self, eligibility: EligibilityId) {
+        self.eligibilities.release(eligibility);
+    }
+
+    /// A counter; to be released. It counts from its first moment what is there.
+    pub(super) fn counter(&mut self, matcher: MatcherId, key: Symbol, counting: Counting, nodes: &Nodes) -> CounterId {
         let topology = self.topologies.acquire(key, nodes);
-        let (counter, is_new) = self.counters.acquire(matcher, topology, counting, nodes, symbols);
+        let (counter, is_new) = self.counters.acquire(matcher, topology, counting);
         if is_new {
             self.recount(counter);
         } else {
@@ -129,8 +143,8 @@ impl Census {
     }
 
     /// What the counter counts with.
-    pub(super) fn counting_of(&self, counter: CounterId) -> &Counting {
-        &self.counters.get(counter).counting
+    pub(super) fn counting_of(&self, counter: CounterId) -> Counting {
+        self.counters.get(counter).counting
     }
 
     /// The counter's matcher.
@@ -143,9 +157,9 @@ impl Census {
         &self.counters.get(counter).by_domain
     }
 
-    /// Whether the node counts for a spread counter.
-    pub(super) fn is_eligible(&self, counter: CounterId, node: NodeId) -> bool {
-        self.counters.is_eligible(counter, node)
+    /// Whether the node counts.
+    pub(super) fn is_eligible(&self, eligibility: EligibilityId, node: NodeId) -> bool {
+        self.eligibilities.admits(eligibility, node)
     }
 
     /// How many eligible nodes each domain has, for a spread counter.
@@ -158,34 +172,38 @@ impl Census {
         self.topologies.domains(topology)
     }
 
-    /// A node appeared, changed or went: its labels, taints or name.
-    pub(super) fn node_changed(&mut self, node: NodeId, nodes: &Nodes, symbols: &Symbols) {
-        let ids: Vec<CounterId> = self.counters.ids().collect();
-        let before: Vec<_> = ids.iter().map(|id| self.counters.standing(*id, node, &self.topologies)).collect();
-        self.topologies.set_node(node, nodes);
-        self.counters.judge_node(node, nodes, symbols);
-        for (id, before) in ids.into_iter().zip(before) {
-            if self.counters.standing(id, node, &self.topologies) == before {
-                continue;
-            }
-            let matcher = self.counters.get(id).matcher;
-            let classes = self.classes.classes_of(matcher);
-            let (mut all, mut living) = (0, 0);
-            for placed in classes.filter_map(|class| self.classes.placed(class, node)) {
-                all += i64::from(placed.all);
-                living += i64::from(placed.all - placed.ending);
-            }
-            self.counters.move_node(id, node, before, (all, living), &self.topologies);
+    /// A node appeared, changed or went. Looks at the counters to which it is something else now, and at no others.
+    pub(super) fn node_changed(&mut self, change: &NodeChange, nodes: &Nodes, symbols: &Symbols) {
+        let moved = self.topologies.node_changed(change, nodes);
+        let judged = self.eligibilities.node_changed(change, nodes, symbols);
+        let by_topology = moved.keys().flat_map(|topology| self.counters.of_topology(*topology));
+        let by_eligibility = judged.iter().flat_map(|eligibility| self.counters.of_eligibility(*eligibility));
+        let concerned: BTreeSet<CounterId> = by_topology.chain(by_eligibility).collect();
+        if concerned.is_empty() {
+            return;
+        }
+        let matched = self.classes.matched_on(change.row);
+        let places = Places { topologies: &self.topologies, eligibilities: &self.eligibilities };
+        for id in concerned {
+            #[cfg(test)]
+            super::work::note();
+            let counter = self.counters.get(id);
+            let after = counter.standing(change.row, places);
+            let is_judged = matches!(counter.counting, Counting::Spread(eligibility) if judged.contains(&eligibility));
+            let before = (moved.get(&counter.topology).copied().unwrap_or(after.0), after.1 != is_judged);
+            let pods = matched.get(&counter.matcher).copied().unwrap_or_default();
+            self.counters.move_node(id, change.row, (before, after), pods);
         }
     }
 
     /// A namespace appeared or its labels changed.
     pub(super) fn namespace_changed(&mut self, namespace: Symbol, labels: Labels, symbols: &Symbols) {
         let changed = self.classes.set_namespace(namespace, labels, symbols);
-        for counter in self.counters.ids().collect::<Vec<_>>() {
-            if changed.contains(&self.counters.get(counter).matcher) {
-                self.recount(counter);
-            }
+        let counters = changed.iter().flat_map(|matcher| self.counters.of_matcher(*matcher));
+        for counter in counters.collect::<Vec<_>>() {
+            #[cfg(test)]
+            super::work::note();
+            self.recount(counter);
         }
     }
 
@@ -199,6 +217,7 @@ impl Census {
                 sum.1 += i64::from(count.all - count.ending);
             }
         }
-        self.counters.recount(counter, &placed, &self.topologies);
+        let places = Places { topologies: &self.topologies, eligibilities: &self.eligibilities };
+        self.counters.recount(counter, &placed, places);
     }
 }

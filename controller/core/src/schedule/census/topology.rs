@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::nodes::{NodeId, Nodes};
+use super::super::nodes::{NodeChange, NodeId, Nodes};
 use super::super::slots::Slots;
 use super::super::symbols::Symbol;
 
@@ -79,16 +79,24 @@ impl Topologies {
     }
 
     pub(super) fn domain(&self, id: TopologyId, node: NodeId) -> Domain {
+        #[cfg(test)]
+        super::super::work::note();
         self.domains(id).get(node.index()).copied().unwrap_or(Domain::NONE)
     }
 
-    /// Takes a node's labels over.
-    pub(super) fn set_node(&mut self, node: NodeId, nodes: &Nodes) {
-        for id in self.by_key.values() {
+    /// Takes over what has changed of a node's labels; tells in which domains it was, of those keys that put it in another.
+    pub(super) fn node_changed(&mut self, change: &NodeChange, nodes: &Nodes) -> BTreeMap<TopologyId, Domain> {
+        let mut moved = BTreeMap::new();
+        for id in change.keys.iter().filter_map(|key| self.by_key.get(key)) {
+            let before = self.domain(*id, change.row);
             if let Some(topology) = self.all.get_mut(id.0) {
-                topology.set(node, nodes);
+                topology.set(change.row, nodes);
+            }
+            if self.domain(*id, change.row) != before {
+                moved.insert(*id, before);
             }
         }
+        moved
     }
 }
 

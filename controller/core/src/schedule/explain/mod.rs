@@ -14,7 +14,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Explanation, Preemption, Scheduler, State, Tracked, Verdict, resident, rules, words};
+use super::observe::resident;
+use super::{Explanation, Preemption, Scheduler, State, Tracked, Verdict, rules, words};
 use crate::kind::Kind;
 use crate::object::{Key, Object};
 use crate::view::View;
@@ -185,7 +186,7 @@ fn counted(explanation: &Explanation) -> Vec<ReasonCount> {
     let mut counts: BTreeMap<(&'static str, &str), usize> = BTreeMap::new();
     for verdict in explanation.verdicts.values() {
         if let Verdict::Refused { reasons } = verdict {
-            for reason in reasons {
+            for reason in reasons.iter() {
                 *counts.entry((reason.filter, &reason.words)).or_default() += 1;
             }
         }

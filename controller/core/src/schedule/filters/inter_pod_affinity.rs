@@ -27,7 +27,7 @@ fn may_be_first(cluster: Cluster<'_>, asked: &Asked, class: ClassId) -> bool {
 
 /// Counters of bound pods that refuse to be with pods of this class.
 fn against(cluster: Cluster<'_>, class: ClassId) -> impl Iterator<Item = CounterId> + '_ {
-    let refuses = move |counter: &CounterId| *cluster.census.counting_of(*counter) == Counting::Refusing;
+    let refuses = move |counter: &CounterId| cluster.census.counting_of(*counter) == Counting::Refusing;
     cluster.census.holders_against(class).filter(refuses)
 }
 

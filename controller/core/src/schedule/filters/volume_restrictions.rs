@@ -12,7 +12,8 @@ pub(super) const FILTER: Filter = Filter {
                 return;
             }
         }
-        if question.claims.iter().any(|claim| cluster.storage.is_attached_elsewhere(*claim, node)) {
+        let is_elsewhere = |claim| cluster.storage.is_attached_elsewhere(claim, node, cluster.nodes);
+        if question.claims.iter().any(|claim| is_elsewhere(*claim)) {
             refusals.push(Refusal::AttachedElsewhere);
         }
     },

@@ -7,14 +7,15 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
 
-use super::super::tests::World;
+use super::super::tests::{World, scheduler_of};
 use super::super::{Explanation, Scheduler, Verdict};
 use super::filters::fits;
 use super::history::start_pods;
 use super::objects::{Cluster, is_ending, name, namespace, priority, text};
 use super::preemption::{Outcome, outcome};
-use super::scores::totals;
+use super::scores::{by_images, totals};
 use super::tally::Tally;
+use super::volumes::chosen;
 use crate::kind::Kind;
 use crate::object::Key;
 use crate::plan::{Plan, Write};
@@ -36,9 +37,10 @@ pub(super) fn settle(world: &mut World, started: &mut u32, seen: &Tally) -> Agre
 }
 
 fn decision(world: &World, twin: &mut Scheduler, plan: &Plan, seen: &Tally) -> Agreed {
-    let cluster = Cluster::of(&world.view);
+    let cluster = Cluster::of(world);
     let about = |key: &Key| cluster.pod(key.namespace.as_ref(), key.name.as_ref()).unwrap();
-    if let [Write::Bind { key, node, .. }] = &plan.writes[..] {
+    if let [set_aside @ .., Write::Bind { key, node, .. }] = &plan.writes[..] {
+        volumes(&cluster, about(key), node, set_aside, seen)?;
         return binding(world, &cluster, twin, about(key), node, seen);
     }
     let failed = plan.notes.iter().find(|note| note.reason == "FailedScheduling").unwrap();
@@ -46,6 +48,23 @@ fn decision(world: &World, twin: &mut Scheduler, plan: &Plan, seen: &Tally) -> A
     let fitting = totals(&cluster, pod);
     prop_assert!(fitting.is_empty(), "fits on {fitting:?}: {} {pod}", failed.message);
     preemption(&cluster, pod, plan, seen)
+}
+
+/// The volumes that are set aside are those that the pod's claims would have.
+fn volumes(cluster: &Cluster, pod: &Value, node: &str, set_aside: &[Write], seen: &Tally) -> Agreed {
+    let told = set_aside.iter().filter_map(|write| match write {
+        Write::Update { key, value, .. } => Some((key.name.to_string(), value["spec"]["claimRef"]["uid"].clone())),
+        _ => None,
+    });
+    let chosen = chosen(cluster, pod, cluster.node(node).unwrap()).unwrap_or_default();
+    let new = chosen.into_iter().map(|(claim, volume)| (volume, claim["metadata"]["uid"].clone()));
+    let new = new.filter(|(volume, uid)| volume["spec"]["claimRef"]["uid"] != *uid);
+    let want: Vec<_> = new.map(|(volume, uid)| (name(volume).to_owned(), uid)).collect();
+    prop_assert_eq!(told.collect::<Vec<_>>(), want.clone(), "volumes of {}", pod);
+    if !want.is_empty() {
+        seen.saw("bound, and volumes set aside");
+    }
+    Ok(())
 }
 
 fn binding(world: &World, cluster: &Cluster, twin: &mut Scheduler, pod: &Value, chosen: &str, seen: &Tally) -> Agreed {
@@ -59,6 +78,12 @@ fn binding(world: &World, cluster: &Cluster, twin: &mut Scheduler, pod: &Value, 
     let fitting = totals(cluster, pod);
     prop_assert!(fitting.contains_key(chosen), "does not fit on {chosen}, but on {fitting:?}: {pod}");
     prop_assert_eq!(fitting.get(chosen), fitting.values().max(), "the best of {:?} for {}", &fitting, pod);
+    if by_images(cluster, pod, cluster.node(chosen).unwrap()) > 0 {
+        seen.saw("bound where its images are");
+    }
+    if !text(&pod["spec"], "schedulerName").is_empty() {
+        seen.saw("bound by a second profile");
+    }
     seen.saw(if fitting.len() > 1 { "bound, one of several" } else { "bound to the only one" });
     if held.is_some() {
         seen.saw("bound elsewhere than where room is held");
@@ -121,7 +146,7 @@ fn fitting(explanation: &Explanation) -> BTreeMap<String, i64> {
 
 /// What a pod is told of every node is what plain objects show, and what a scheduler that was just started says.
 pub(super) fn explanation(world: &mut World, fresh: &mut Scheduler, key: &Key) -> Agreed {
-    let cluster = Cluster::of(&world.view);
+    let cluster = Cluster::of(world);
     let object = world.view.get(key).cloned().unwrap();
     let told = world.explain(key);
     let want = totals(&cluster, &object.value());
@@ -141,7 +166,7 @@ pub(super) fn plan_about(scheduler: &mut Scheduler, world: &World, key: &Key) ->
 
 /// A scheduler that has just been started, and was shown everything in some order.
 pub(super) fn restarted(world: &World, seed: u64, salt: u64) -> Scheduler {
-    let mut fresh = Scheduler::new(seed);
+    let mut fresh = scheduler_of(seed, &world.configuration);
     for object in super::history::shuffled(world, salt) {
         let change = Change { revision: world.view.revision(), action: Action::Added, object, previous: None };
         fresh.observe(&world.view, &change, world.now);

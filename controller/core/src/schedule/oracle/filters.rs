@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 
 use super::objects::{Cluster, Placed, label, list, name, priority, text};
 use super::requests::{amount, host_ports, request};
-use super::selectors::{
-    required, spread_counts, spread_includes, spread_matches, term_is_about, tolerates, tolerates_hard_taints,
-    wants_node,
-};
+use super::selectors::{required, term_is_about, term_selects, tolerates, tolerates_hard_taints, wants_node};
+use super::spread::{constraints, counts as spread_counts, includes as spread_includes, matches as spread_matches};
+use super::volumes;
 
 /// Why a pod cannot go to a node: whether the going of pods that are there could help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,29 +35,73 @@ pub(super) fn fits(cluster: &Cluster, pod: &Value, node: &Value, placed: &[Place
     check(cluster, pod, node, placed)
 }
 
-/// Every filter in Kubernetes' order.
-pub(super) fn check(cluster: &Cluster, pod: &Value, node: &Value, placed: &[Placed<'_>]) -> Checked {
-    let cordon = json!({"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"});
-    or(Refusal::ForGood, node["spec"]["unschedulable"] != true || tolerates(pod, &cordon))?;
-    or(Refusal::ForGood, matches!(text(&pod["spec"], "nodeName"), "") || text(&pod["spec"], "nodeName") == name(node))?;
-    or(Refusal::ForGood, tolerates_hard_taints(pod, node))?;
-    or(Refusal::ForGood, wants_node(pod, node))?;
-    let there: Vec<&Value> = placed.iter().filter(|(_, on)| name(on) == name(node)).map(|(pod, _)| *pod).collect();
-    let taken: Vec<_> = there.iter().flat_map(|pod| host_ports(pod)).collect();
-    let free = host_ports(pod).iter().all(|port| !taken.contains(port));
-    or(Refusal::ForNow, free)?;
-    has_room(pod, node, &there)?;
-    spreads(cluster, pod, node, placed)?;
-    likes(cluster, pod, node, placed)
+/// What a filter looks at: a pod, a node, and the pods that are on nodes.
+struct Look<'a> {
+    cluster: &'a Cluster,
+    pod: &'a Value,
+    node: &'a Value,
+    placed: &'a [Placed<'a>],
 }
 
-fn has_room(pod: &Value, node: &Value, there: &[&Value]) -> Checked {
-    let allocatable = &node["status"]["allocatable"];
-    let mut verdict = or(Refusal::ForNow, (there.len() as i64) < amount("pods", &allocatable["pods"]));
+type Filter = fn(&Look<'_>) -> Checked;
+
+/// Every filter in Kubernetes' order; the claims come before any node is looked at.
+const FILTERS: [(&str, Filter); 12] = [
+    ("VolumeBinding", |look| or(Refusal::ForGood, volumes::claims_are_ready(look.cluster, look.pod))),
+    ("NodeUnschedulable", is_open),
+    ("NodeName", |look| {
+        let wanted = text(&look.pod["spec"], "nodeName");
+        or(Refusal::ForGood, wanted.is_empty() || wanted == name(look.node))
+    }),
+    ("TaintToleration", |look| or(Refusal::ForGood, tolerates_hard_taints(look.pod, look.node))),
+    ("NodeAffinity", |look| or(Refusal::ForGood, is_sent_there(look) && wants_node(look.pod, look.node))),
+    ("NodePorts", ports_are_free),
+    ("NodeResourcesFit", has_room),
+    ("VolumeRestrictions", may_use_volumes),
+    ("VolumeBinding", |look| or(Refusal::ForGood, volumes::reaches(look.cluster, look.pod, look.node))),
+    ("VolumeZone", |look| or(Refusal::ForGood, volumes::are_in_zone(look.cluster, look.pod, look.node))),
+    ("PodTopologySpread", spreads),
+    ("InterPodAffinity", likes),
+];
+
+/// Every filter that the pod's profile has.
+pub(super) fn check(cluster: &Cluster, pod: &Value, node: &Value, placed: &[Placed<'_>]) -> Checked {
+    let profile = cluster.profile(pod);
+    let look = Look { cluster, pod, node, placed };
+    FILTERS.iter().filter(|(plugin, _)| profile.filters(plugin)).try_for_each(|(_, filter)| filter(&look))
+}
+
+impl Look<'_> {
+    /// The pods that are on the node.
+    fn there(&self) -> impl Iterator<Item = &Value> {
+        self.placed.iter().filter(|(_, on)| name(on) == name(self.node)).map(|(pod, _)| *pod)
+    }
+}
+
+fn is_open(look: &Look<'_>) -> Checked {
+    let cordon = json!({"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"});
+    or(Refusal::ForGood, look.node["spec"]["unschedulable"] != true || tolerates(look.pod, &cordon))
+}
+
+/// Whether it is a node to which the profile sends all its pods.
+fn is_sent_there(look: &Look<'_>) -> bool {
+    let added = &look.cluster.profile(look.pod).args("NodeAffinity")["addedAffinity"];
+    let required = &added["requiredDuringSchedulingIgnoredDuringExecution"];
+    required.is_null() || list(&required["nodeSelectorTerms"]).any(|term| term_selects(term, look.node))
+}
+
+fn ports_are_free(look: &Look<'_>) -> Checked {
+    let taken: Vec<_> = look.there().flat_map(host_ports).collect();
+    or(Refusal::ForNow, host_ports(look.pod).iter().all(|port| !taken.contains(port)))
+}
+
+fn has_room(look: &Look<'_>) -> Checked {
+    let allocatable = &look.node["status"]["allocatable"];
+    let mut verdict = or(Refusal::ForNow, (look.there().count() as i64) < amount("pods", &allocatable["pods"]));
     for resource in ["cpu", "memory", "ephemeral-storage", "example.com/gpio"] {
-        let wanted = request(pod, resource);
+        let wanted = request(look.pod, resource);
         let whole = amount(resource, &allocatable[resource]);
-        let used: i64 = there.iter().map(|pod| request(pod, resource)).sum();
+        let used: i64 = look.there().map(|pod| request(pod, resource)).sum();
         if wanted > 0 && wanted > whole {
             return Err(Refusal::ForGood);
         }
@@ -69,9 +112,15 @@ fn has_room(pod: &Value, node: &Value, there: &[&Value]) -> Checked {
     verdict
 }
 
-fn spreads(cluster: &Cluster, pod: &Value, node: &Value, placed: &[Placed<'_>]) -> Checked {
-    let constraints = list(&pod["spec"]["topologySpreadConstraints"]);
-    let hard: Vec<&Value> = constraints.filter(|c| text(c, "whenUnsatisfiable") == "DoNotSchedule").collect();
+fn may_use_volumes(look: &Look<'_>) -> Checked {
+    let Look { cluster, pod, node, placed } = look;
+    or(Refusal::ForNow, !volumes::claim_is_taken(cluster, pod, placed))?;
+    or(Refusal::ForGood, !volumes::is_attached_elsewhere(cluster, pod, node, placed))
+}
+
+fn spreads(look: &Look<'_>) -> Checked {
+    let Look { cluster, pod, node, placed } = look;
+    let hard = constraints(cluster, pod, "DoNotSchedule");
     for constraint in &hard {
         let key = text(constraint, "topologyKey");
         let domain = label(node, key).ok_or(Refusal::ForGood)?;
@@ -99,7 +148,8 @@ fn together(key: &str, one: &Value, two: &Value) -> bool {
     label(one, key).is_some() && label(one, key) == label(two, key)
 }
 
-fn likes(cluster: &Cluster, pod: &Value, node: &Value, placed: &[Placed<'_>]) -> Checked {
+fn likes(look: &Look<'_>) -> Checked {
+    let Look { cluster, pod, node, placed } = look;
     let terms: Vec<&Value> = required(pod, "podAffinity").collect();
     let key = |term: &Value| text(term, "topologyKey").to_owned();
     or(Refusal::ForGood, terms.iter().all(|term| label(node, &key(term)).is_some()))?;

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
 use super::super::tests::World;
-use super::drawn::{NAMESPACES, Shown, ZONE, some_node, some_pod};
+use super::drawn::{NAMESPACES, Shown, ZONE, some_claim, some_images, some_node, some_pod, some_volume};
 use super::objects::text;
 use crate::kind::Kind;
 use crate::object::{Key, Object};
@@ -32,13 +33,33 @@ pub(super) enum Step {
     Budget(&'static str, &'static str, Option<u8>),
     /// A namespace, and the `app` that it selects; none takes the service away.
     Service(&'static str, Option<&'static str>),
+    /// A node says that it holds these images.
+    SetImages(u8, Shown),
+    /// Unless there is one of this name.
+    PutVolume(Shown),
+    PutClaim(Shown),
+    DeleteVolume(Index),
+    DeleteClaim(Index),
+    /// It goes when nobody uses it any more, which is never here.
+    AskClaimToGo(Index),
+    BindVolumes,
+    /// Whether the class `later` leaves the choice of volumes to the scheduler.
+    SetClass(bool),
     /// Seconds.
     Wait(u8),
-    /// The scheduler begins anew with what it knows.
-    Compact,
+    /// A successor is shown everything, so many objects with each step, and takes over.
+    Compact(u8),
 }
 
-pub(super) fn some_step() -> impl Strategy<Value = Step> {
+/// What happens: some claims, volumes and nodes are there before anything else.
+pub(super) fn some_history() -> impl Strategy<Value = Vec<Step>> {
+    let storage = prop_oneof![some_volume().prop_map(Step::PutVolume), some_claim().prop_map(Step::PutClaim)];
+    let before = prop_oneof![1 => Just(Vec::new()), 2 => vec(storage, 3..10)];
+    let nodes = vec(some_node().prop_map(Step::PutNode), 0..4);
+    (before, nodes, vec(some_step(), 1..38)).prop_map(|(before, nodes, after)| [before, nodes, after].concat())
+}
+
+fn some_step() -> impl Strategy<Value = Step> {
     let app = || select(vec!["a", "b", "c"]);
     let place = || select(NAMESPACES.to_vec());
     prop_oneof![
@@ -46,23 +67,39 @@ pub(super) fn some_step() -> impl Strategy<Value = Step> {
         1 => (0..6_u8).prop_map(Step::DeleteNode),
         1 => (0..6_u8, 0..4_u8).prop_map(|(node, zone)| Step::MoveNode(node, zone)),
         1 => (0..6_u8).prop_map(Step::Cordon),
-        14 => some_pod().prop_map(Step::PutPod),
+        16 => some_pod().prop_map(Step::PutPod),
         2 => any::<Index>().prop_map(Step::DeletePod),
         1 => any::<Index>().prop_map(Step::EndPod),
         1 => any::<Index>().prop_map(Step::AskToEnd),
         2 => (any::<Index>(), app()).prop_map(|(pod, app)| Step::RelabelPod(pod, app)),
         1 => (select(NAMESPACES.to_vec()), select(vec!["one", "two"])).prop_map(|(name, team)| Step::RelabelNamespace(name, team)),
-        1 => (place(), select(vec!["a", "b", "c", "all", "others"]), weighted(0.8, 0..2_u8))
+        2 => (place(), select(vec!["a", "b", "c", "all", "others"]), weighted(0.8, 0..2_u8))
             .prop_map(|(place, app, allowed)| Step::Budget(place, app, allowed)),
         1 => (place(), weighted(0.7, app())).prop_map(|(place, app)| Step::Service(place, app)),
+        1 => (0..6_u8, some_images()).prop_map(|(node, images)| Step::SetImages(node, images)),
+        1 => some_volume().prop_map(Step::PutVolume),
+        1 => some_claim().prop_map(Step::PutClaim),
+        1 => some_storage_accident(),
+        2 => Just(Step::BindVolumes),
         2 => (0..20_u8).prop_map(Step::Wait),
-        1 => Just(Step::Compact),
+        1 => (1..9_u8).prop_map(Step::Compact),
     ]
 }
 
-/// A cluster without nodes: namespaces, and in each a set that pods may belong to.
-pub(super) fn empty_world(seed: u64) -> World {
-    let mut world = World::new(seed);
+fn some_storage_accident() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => any::<Index>().prop_map(Step::DeleteVolume),
+        2 => any::<Index>().prop_map(Step::DeleteClaim),
+        1 => any::<Index>().prop_map(Step::AskClaimToGo),
+        1 => any::<bool>().prop_map(Step::SetClass),
+    ]
+}
+
+/// A cluster without nodes: namespaces, in each a set that pods may belong to, and classes of volumes.
+pub(super) fn empty_world(seed: u64, configuration: &Value) -> World {
+    let mut world = World::configured(seed, configuration);
+    set_class(&mut world, "now", "Immediate");
+    set_class(&mut world, "later", "WaitForFirstConsumer");
     for name in NAMESPACES {
         world.put(Kind::NAMESPACE, json!({"metadata": {"name": name, "labels": {"team": "one"}}}));
         let selector = json!({"matchLabels": {"app": "a"}});
@@ -72,6 +109,10 @@ pub(super) fn empty_world(seed: u64) -> World {
         );
     }
     world
+}
+
+fn set_class(world: &mut World, name: &str, mode: &str) {
+    world.put(Kind::STORAGE_CLASS, json!({"metadata": {"name": name}, "volumeBindingMode": mode}));
 }
 
 /// Adds a pod under a name of its own.
@@ -90,6 +131,7 @@ pub(super) fn play(world: &mut World, step: Step, number: usize) {
     let named = |number: u8| Key::new(Kind::NODE, "", &format!("n{number}"));
     let pods: Vec<Key> = world.view.list(Kind::POD, None).map(|pod| pod.key.clone()).collect();
     let picked = |index: &Index| (!pods.is_empty()).then(|| index.get(&pods).clone());
+    let Some(step) = play_storage(world, step) else { return };
     match step {
         Step::PutNode(Shown(value)) => drop(world.put(Kind::NODE, value)),
         Step::DeleteNode(number) if world.view.get(&named(number)).is_some() => world.delete(&named(number)),
@@ -143,9 +185,45 @@ pub(super) fn play(world: &mut World, step: Step, number: usize) {
             Key::new(Kind::SERVICE, namespace, "service"),
             app.map(|app| json!({"spec": {"selector": {"app": app}}})),
         ),
-        Step::Compact => world.scheduler.compact(&world.view, world.now),
+        Step::SetImages(number, Shown(images)) if world.view.get(&named(number)).is_some() => {
+            world.edit(&named(number), |node| node["status"]["images"] = images);
+        }
+        Step::Compact(at_once) => world.scheduler.compact(&world.view, usize::from(at_once)),
         Step::Wait(seconds) => world.now.mono = world.now.mono + u64::from(seconds) * 1000,
-        Step::DeleteNode(_) | Step::MoveNode(..) | Step::Cordon(_) => {}
+        // There is no such node; or it was played already.
+        _ => {}
+    }
+}
+
+/// What happens to claims and volumes; gives back what is none of that.
+fn play_storage(world: &mut World, step: Step) -> Option<Step> {
+    let any = |world: &World, kind: Kind, index: &Index| {
+        let keys: Vec<Key> = world.view.list(kind, None).map(|object| object.key.clone()).collect();
+        (!keys.is_empty()).then(|| index.get(&keys).clone())
+    };
+    match step {
+        Step::PutVolume(Shown(value)) => put_new(world, Kind::PERSISTENT_VOLUME, value),
+        Step::PutClaim(Shown(value)) => put_new(world, Kind::PERSISTENT_VOLUME_CLAIM, value),
+        Step::DeleteVolume(index) => {
+            any(world, Kind::PERSISTENT_VOLUME, &index).iter().for_each(|key| world.delete(key));
+        }
+        Step::DeleteClaim(index) => {
+            any(world, Kind::PERSISTENT_VOLUME_CLAIM, &index).iter().for_each(|key| world.delete(key));
+        }
+        Step::AskClaimToGo(index) => any(world, Kind::PERSISTENT_VOLUME_CLAIM, &index).iter().for_each(|key| {
+            world.edit(key, |claim| claim["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:40:30Z"));
+        }),
+        Step::BindVolumes => drop(world.bind_volumes()),
+        Step::SetClass(waits) => set_class(world, "later", if waits { "WaitForFirstConsumer" } else { "Immediate" }),
+        other => return Some(other),
+    }
+    None
+}
+
+fn put_new(world: &mut World, kind: Kind, value: Value) {
+    let metadata = &value["metadata"];
+    if world.view.get(&Key::new(kind, text(metadata, "namespace"), text(metadata, "name"))).is_none() {
+        world.put(kind, value);
     }
 }
 
@@ -181,7 +259,17 @@ pub(super) fn reap(world: &mut World) {
 
 /// Every object in an order that has nothing to do with how they came about.
 pub(super) fn shuffled(world: &World, salt: u64) -> Vec<Arc<Object>> {
-    let kinds = [Kind::NAMESPACE, Kind::REPLICA_SET, Kind::SERVICE, Kind::POD_DISRUPTION_BUDGET, Kind::NODE, Kind::POD];
+    let kinds = [
+        Kind::NAMESPACE,
+        Kind::REPLICA_SET,
+        Kind::SERVICE,
+        Kind::POD_DISRUPTION_BUDGET,
+        Kind::STORAGE_CLASS,
+        Kind::PERSISTENT_VOLUME,
+        Kind::PERSISTENT_VOLUME_CLAIM,
+        Kind::NODE,
+        Kind::POD,
+    ];
     let mut all: Vec<_> = kinds.iter().flat_map(|kind| world.view.list(*kind, None).cloned()).collect();
     let mix =
         |text: &str| text.bytes().fold(salt | 1, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::super::tests::World;
+use super::profile::Profile;
 use crate::kind::Kind;
-use crate::view::View;
 
 /// The elements of a list; none if there is no list.
 pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -48,11 +49,16 @@ pub(super) struct Cluster {
     pub(super) replica_sets: Vec<Value>,
     pub(super) services: Vec<Value>,
     pub(super) budgets: Vec<Value>,
+    pub(super) claims: Vec<Value>,
+    pub(super) volumes: Vec<Value>,
+    pub(super) classes: Vec<Value>,
+    /// The file of the configuration.
+    pub(super) configuration: Value,
 }
 
 impl Cluster {
-    pub(super) fn of(view: &View) -> Self {
-        let all = |kind| view.list(kind, None).map(|object| object.value()).collect::<Vec<Value>>();
+    pub(super) fn of(world: &World) -> Self {
+        let all = |kind| world.view.list(kind, None).map(|object| object.value()).collect::<Vec<Value>>();
         let mut pods = all(Kind::POD);
         pods.retain(|pod| !matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed"));
         let namespaces = all(Kind::NAMESPACE);
@@ -63,7 +69,16 @@ impl Cluster {
             replica_sets: all(Kind::REPLICA_SET),
             services: all(Kind::SERVICE),
             budgets: all(Kind::POD_DISRUPTION_BUDGET),
+            claims: all(Kind::PERSISTENT_VOLUME_CLAIM),
+            volumes: all(Kind::PERSISTENT_VOLUME),
+            classes: all(Kind::STORAGE_CLASS),
+            configuration: world.configuration.clone(),
         }
+    }
+
+    /// What the pod's profile says.
+    pub(super) fn profile(&self, pod: &Value) -> Profile<'_> {
+        Profile::of(&self.configuration, pod)
     }
 
     pub(super) fn node(&self, wanted: &str) -> Option<&Value> {

@@ -90,7 +90,7 @@ fn is_preempted(pod: &Value) -> bool {
 
 /// What should come of a pod that fits nowhere.
 pub(super) fn outcome(cluster: &Cluster, pod: &Value) -> Outcome {
-    if pod["spec"]["preemptionPolicy"] == "Never" {
+    if pod["spec"]["preemptionPolicy"] == "Never" || !cluster.profile(pod).preempts() {
         return Outcome::Nobody;
     }
     let placed = cluster.placed();

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::filters::fits;
-use super::objects::{Cluster, Placed, label, list, name, namespace, text};
+use super::objects::{Cluster, Placed, label, list, name, text};
 use super::requests::{amount, nonzero_request, request};
-use super::selectors::{
-    preferred, required, selects, spread_counts, spread_includes, taints, term_is_about, term_selects, tolerates,
-};
+use super::selectors::{preferred, required, taints, term_is_about, term_selects, tolerates};
+use super::spread::{constraints, counts, includes, needs_all_keys};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -17,16 +16,21 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 pub(super) fn totals(cluster: &Cluster, pod: &Value) -> BTreeMap<String, i64> {
     let placed = cluster.placed();
     let nodes: Vec<&Value> = cluster.nodes.iter().filter(|node| fits(cluster, pod, node, &placed).is_ok()).collect();
-    let columns = [
-        (3, by_taints(pod, &nodes)),
-        (2, by_node_affinity(pod, &nodes)),
-        (2, by_pod_affinity(cluster, pod, &nodes, &placed)),
-        (2, by_spread(cluster, pod, &nodes, &placed)),
-        (1, nodes.iter().map(|node| least_allocated(pod, node, &placed)).collect()),
-        (1, nodes.iter().map(|node| balanced(pod, node, &placed)).collect()),
+    let of_each = |points: &dyn Fn(&Value) -> i64| nodes.iter().map(|node| points(node)).collect();
+    let profile = cluster.profile(pod);
+    let columns: [(&str, i64, Vec<i64>); 7] = [
+        ("TaintToleration", 3, by_taints(pod, &nodes)),
+        ("NodeAffinity", 2, by_node_affinity(cluster, pod, &nodes)),
+        ("InterPodAffinity", 2, by_pod_affinity(cluster, pod, &nodes, &placed)),
+        ("PodTopologySpread", 2, by_spread(cluster, pod, &nodes, &placed)),
+        ("NodeResourcesFit", 1, of_each(&|node| by_room(cluster, pod, node, &placed))),
+        ("NodeResourcesBalancedAllocation", 1, of_each(&|node| balanced(pod, node, &placed))),
+        ("ImageLocality", 1, of_each(&|node| by_images(cluster, pod, node))),
     ];
-    let total = |index: usize| columns.iter().map(|(weight, points): &(i64, Vec<i64>)| weight * points[index]).sum();
-    nodes.iter().enumerate().map(|(index, node)| (name(node).to_owned(), total(index))).collect()
+    let weighted = |index: usize| {
+        columns.iter().map(move |(plugin, weight, points)| profile.weight(plugin, *weight) * points[index])
+    };
+    nodes.iter().enumerate().map(|(index, node)| (name(node).to_owned(), weighted(index).sum())).collect()
 }
 
 fn by_taints(pod: &Value, nodes: &[&Value]) -> Vec<i64> {
@@ -36,9 +40,12 @@ fn by_taints(pod: &Value, nodes: &[&Value]) -> Vec<i64> {
     counts.iter().map(|count| if most == 0 { 100 } else { 100 - 100 * count / most }).collect()
 }
 
-fn by_node_affinity(pod: &Value, nodes: &[&Value]) -> Vec<i64> {
+fn by_node_affinity(cluster: &Cluster, pod: &Value, nodes: &[&Value]) -> Vec<i64> {
+    let added = &cluster.profile(pod).args("NodeAffinity")["addedAffinity"];
+    let added = || list(&added["preferredDuringSchedulingIgnoredDuringExecution"]);
     let weight = |node: &&Value| {
-        let liked = preferred(pod, "nodeAffinity").filter(|term| term_selects(&term["preference"], node));
+        let liked =
+            preferred(pod, "nodeAffinity").chain(added()).filter(|term| term_selects(&term["preference"], node));
         liked.map(|term| term["weight"].as_i64().unwrap()).sum::<i64>()
     };
     let weights: Vec<i64> = nodes.iter().map(weight).collect();
@@ -47,6 +54,11 @@ fn by_node_affinity(pod: &Value, nodes: &[&Value]) -> Vec<i64> {
 }
 
 fn by_pod_affinity(cluster: &Cluster, pod: &Value, nodes: &[&Value], placed: &[Placed<'_>]) -> Vec<i64> {
+    let args = cluster.profile(pod).args("InterPodAffinity");
+    let has_preferences = ["podAffinity", "podAntiAffinity"].iter().any(|kind| preferred(pod, kind).next().is_some());
+    if args["ignorePreferredTermsOfExistingPods"] == true && !has_preferences {
+        return vec![0; nodes.len()];
+    }
     // By label and value: what it is worth to be there.
     let mut worth: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for (other, on) in placed {
@@ -64,7 +76,7 @@ fn by_pod_affinity(cluster: &Cluster, pod: &Value, nodes: &[&Value], placed: &[P
         for term in required(other, "podAffinity") {
             let key = text(term, "topologyKey");
             if let (Some(value), true) = (label(on, key), term_is_about(cluster, term, other, pod)) {
-                *worth.entry((key, value)).or_default() += 1;
+                *worth.entry((key, value)).or_default() += args["hardPodAffinityWeight"].as_i64().unwrap_or(1);
             }
         }
     }
@@ -78,51 +90,25 @@ fn by_pod_affinity(cluster: &Cluster, pod: &Value, nodes: &[&Value], placed: &[P
     sums.iter().map(|sum| if most == least { 0 } else { share(sum) }).collect()
 }
 
-/// The pod's own soft constraints; else the system's, if it belongs to a controller or a service (TSC-05).
-fn soft_constraints(cluster: &Cluster, pod: &Value) -> Vec<Value> {
-    let own: Vec<&Value> = list(&pod["spec"]["topologySpreadConstraints"]).collect();
-    if !own.is_empty() {
-        return own.into_iter().filter(|c| text(c, "whenUnsatisfiable") == "ScheduleAnyway").cloned().collect();
-    }
-    let controller = list(&pod["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true);
-    let sets =
-        cluster.replica_sets.iter().filter(|set| controller.is_some_and(|by| set["metadata"]["uid"] == by["uid"]));
-    let services = cluster.services.iter().filter(|service| namespace(service) == namespace(pod));
-    let selectors = sets.map(|set| &set["spec"]["selector"]["matchLabels"]).chain(
-        services
-            .map(|service| &service["spec"]["selector"])
-            .filter(|labels| selects(&json!({"matchLabels": labels}), &pod["metadata"]["labels"])),
-    );
-    let all = selectors.flat_map(|labels| labels.as_object().into_iter().flatten());
-    let all: Vec<Value> = all.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]})).collect();
-    if all.is_empty() {
-        return Vec::new();
-    }
-    let selector = json!({"matchExpressions": all});
-    let system = [(3, HOSTNAME), (5, "topology.kubernetes.io/zone")];
-    let constraint = |(skew, key)| json!({"maxSkew": skew, "topologyKey": key, "labelSelector": selector});
-    system.into_iter().map(constraint).collect()
-}
-
 fn by_spread(cluster: &Cluster, pod: &Value, nodes: &[&Value], placed: &[Placed<'_>]) -> Vec<i64> {
-    let constraints = soft_constraints(cluster, pod);
+    let constraints = constraints(cluster, pod, "ScheduleAnyway");
     if constraints.is_empty() {
         return vec![0; nodes.len()];
     }
-    let needs_all = list(&pod["spec"]["topologySpreadConstraints"]).next().is_some();
+    let needs_all = needs_all_keys(cluster, pod);
     let counts_at_all =
         |node: &Value| !needs_all || constraints.iter().all(|c| label(node, text(c, "topologyKey")).is_some());
     let left: Vec<&Value> = nodes.iter().copied().filter(|node| counts_at_all(node)).collect();
     let matching = |constraint: &Value, node: &Value| {
         let there = placed.iter().filter(|(_, on)| name(on) == name(node));
-        there.filter(|(there, _)| spread_counts(constraint, pod, there)).count()
+        there.filter(|(there, _)| counts(constraint, pod, there)).count()
     };
     let mut raw: BTreeMap<&str, f64> = left.iter().map(|node| (name(node), 0.0)).collect();
     for constraint in &constraints {
         let key = text(constraint, "topologyKey");
         // Of a domain that no candidate is in, nothing is known. Without a value is a domain, too.
         let mut domains: BTreeMap<Option<&str>, usize> = left.iter().map(|node| (label(node, key), 0)).collect();
-        for node in cluster.nodes.iter().filter(|node| counts_at_all(node) && spread_includes(constraint, pod, node)) {
+        for node in cluster.nodes.iter().filter(|node| counts_at_all(node) && includes(constraint, pod, node)) {
             if let Some(count) = domains.get_mut(&label(node, key)) {
                 *count += matching(constraint, node);
             }
@@ -157,11 +143,49 @@ fn used(
     (sum, amount(resource, &node["status"]["allocatable"][resource]))
 }
 
-fn least_allocated(pod: &Value, node: &Value, placed: &[Placed<'_>]) -> i64 {
-    let both = ["cpu", "memory"].map(|resource| used(nonzero_request, pod, node, placed, resource));
-    let known: Vec<_> = both.into_iter().filter(|(_, whole)| *whole > 0).collect();
-    let points = |(used, whole): &(i64, i64)| if used > whole { 0 } else { (whole - used) * 100 / whole };
-    if known.is_empty() { 0 } else { known.iter().map(points).sum::<i64>() / known.len() as i64 }
+/// The mean of what is left of each resource, or of what is used, as the profile says.
+fn by_room(cluster: &Cluster, pod: &Value, node: &Value, placed: &[Placed<'_>]) -> i64 {
+    let strategy = &cluster.profile(pod).args("NodeResourcesFit")["scoringStrategy"];
+    let stated: Vec<(&str, i64)> =
+        list(&strategy["resources"]).map(|of| (text(of, "name"), of["weight"].as_i64().unwrap_or(1).max(1))).collect();
+    let resources = if stated.is_empty() { vec![("cpu", 1), ("memory", 1)] } else { stated };
+    let (mut sum, mut weights) = (0, 0);
+    for (resource, weight) in resources {
+        let is_core = matches!(resource, "cpu" | "memory");
+        let (used, whole) = used(if is_core { nonzero_request } else { request }, pod, node, placed, resource);
+        // A device counts only for pods that ask for it.
+        if whole == 0 || (resource.contains('/') && request(pod, resource) == 0) {
+            continue;
+        }
+        let part = if strategy["type"] == "MostAllocated" { used.min(whole) } else { (whole - used).max(0) };
+        sum += weight * (part * 100 / whole);
+        weights += weight;
+    }
+    if weights == 0 { 0 } else { sum / weights }
+}
+
+/// What of the pod's images is on the node: the more and the larger, and the more nodes have them, the better.
+pub(super) fn by_images(cluster: &Cluster, pod: &Value, node: &Value) -> i64 {
+    let containers: Vec<&Value> =
+        list(&pod["spec"]["initContainers"]).chain(list(&pod["spec"]["containers"])).collect();
+    let holds = |node: &Value, image: &str| {
+        let mut names = list(&node["status"]["images"]).flat_map(|held| list(&held["names"]));
+        names.any(|held| *held == image)
+    };
+    let mut sum = 0;
+    for container in &containers {
+        let stated = text(container, "image");
+        let image = if stated.contains(':') { stated.to_owned() } else { format!("{stated}:latest") };
+        if holds(node, &image) {
+            let held = cluster.nodes.iter().flat_map(|node| list(&node["status"]["images"]));
+            let sizes = held.filter(|held| list(&held["names"]).any(|name| *name == image));
+            let size = sizes.map(|held| held["sizeBytes"].as_i64().unwrap()).max().unwrap();
+            let holders = cluster.nodes.iter().filter(|node| holds(node, &image)).count();
+            sum += (size as f64 * (holders as f64 / cluster.nodes.len() as f64)) as i64;
+        }
+    }
+    let (least, most) = (23 << 20, (1000 << 20) * containers.len() as i64);
+    100 * (sum.clamp(least, most) - least) / (most - least)
 }
 
 fn balanced(pod: &Value, node: &Value, placed: &[Placed<'_>]) -> i64 {

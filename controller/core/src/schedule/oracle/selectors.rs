@@ -85,21 +85,3 @@ pub(super) fn term_is_about(cluster: &Cluster, term: &Value, owner: &Value, pod:
         && list(&term["matchLabelKeys"]).filter_map(same).all(|(own, other)| other == Some(own))
         && list(&term["mismatchLabelKeys"]).filter_map(same).all(|(own, other)| other != Some(own))
 }
-
-/// Whether a constraint counts a pod: in the same namespace, matching, and not on its way out.
-pub(super) fn spread_counts(constraint: &Value, owner: &Value, pod: &Value) -> bool {
-    !super::objects::is_ending(pod) && namespace(pod) == namespace(owner) && spread_matches(constraint, owner, pod)
-}
-
-/// Whether a constraint's selector matches a pod.
-pub(super) fn spread_matches(constraint: &Value, owner: &Value, pod: &Value) -> bool {
-    let same = |key: &Value| Some((label(owner, key.as_str()?)?, label(pod, key.as_str()?)));
-    selects(&constraint["labelSelector"], &pod["metadata"]["labels"])
-        && list(&constraint["matchLabelKeys"]).filter_map(same).all(|(own, other)| other == Some(own))
-}
-
-/// Whether a constraint's policies let a node count.
-pub(super) fn spread_includes(constraint: &Value, pod: &Value, node: &Value) -> bool {
-    let affinity = text(constraint, "nodeAffinityPolicy") == "Ignore" || wants_node(pod, node);
-    affinity && (text(constraint, "nodeTaintsPolicy") != "Honor" || tolerates_hard_taints(pod, node))
-}

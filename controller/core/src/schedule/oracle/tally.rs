@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// What random histories must lead to now and then, or the property would prove little.
-pub(super) const EVERYTHING: [&str; 10] = [
+pub(super) const EVERYTHING: [&str; 13] = [
     "bound, one of several",
     "bound to the only one",
     "bound where room is held",
@@ -15,6 +15,9 @@ pub(super) const EVERYTHING: [&str; 10] = [
     "waits for victims",
     "nobody to go",
     "never preempts",
+    "bound, and volumes set aside",
+    "bound where its images are",
+    "bound by a second profile",
 ];
 
 /// How often what was seen.

@@ -51,7 +51,8 @@ impl Scheduler {
         let cluster = Cluster { nodes, symbols, census, nominations, storage, overlay: None };
         let evaluation = evaluations.of(&tracked.seen.asked, tracked.priority, cluster, *seed);
         let nominated = match tracked.state {
-            State::Waiting(_, node) => node,
+            // Victims on a node that is gone make room for nobody.
+            State::Waiting(_, node) => node.filter(|node| nodes.is_present(*node)),
             State::Bound(_) => None,
         };
         if let Some(node) = nominated {

@@ -1,6 +1,8 @@
 //! `PodTopologySpread`: constraints with `ScheduleAnyway` (TSC-04). A node has as many points against it as its domains
 //! count pods, each weighted by the logarithm of how many domains there are.
 
+use std::borrow::Cow;
+
 use super::{MAX_POINTS, PodScore, logarithm, normalise};
 use crate::schedule::census::{ClassId, CounterId, Domain};
 use crate::schedule::nodes::NodeId;
@@ -27,6 +29,8 @@ fn round(sum: f64) -> i64 {
 }
 
 fn domain(domains: &[Domain], node: NodeId) -> Option<usize> {
+    #[cfg(test)]
+    crate::schedule::work::note();
     domains.get(node.index()).filter(|domain| !domain.is_none()).map(|domain| domain.index())
 }
 
@@ -39,25 +43,20 @@ fn points(cluster: Cluster<'_>, left: &[NodeId], asked: &Asked, _class: ClassId,
     let topologies: Vec<&[Domain]> =
         soft.iter().map(|(_, counter)| cluster.census.domains(cluster.census.topology_of(*counter))).collect();
     let needs_all = !asked.question.spread_is_default;
-    let is_ignored = |node: NodeId| needs_all && topologies.iter().any(|domains| domain(domains, node).is_none());
-    let ignored = if needs_all { left.iter().filter(|node| is_ignored(**node)).count() } else { 0 };
+    // Found once, since there may be thousands of constraints; nearly always all nodes have all keys.
+    let has_all = |node: &NodeId| !needs_all || topologies.iter().all(|domains| domain(domains, *node).is_some());
+    let counted: Cow<'_, [NodeId]> =
+        if left.iter().all(has_all) { left.into() } else { left.iter().copied().filter(has_all).collect() };
     let weighed: Vec<Weighed<'_>> = soft
         .iter()
         .zip(&topologies)
         .map(|((constraint, counter), domains)| {
-            let size = if constraint.key == cluster.symbols.hostname {
-                left.len() - ignored
-            } else {
-                let is_ignored: Option<&dyn Fn(NodeId) -> bool> = if ignored > 0 { Some(&is_ignored) } else { None };
-                count_domains(domains, left, is_ignored)
-            };
+            let is_by_node = constraint.key == cluster.symbols.hostname;
+            let size = if is_by_node { counted.len() } else { count_domains(domains, &counted) };
             weigh(cluster, constraint, *counter, domains, size)
         })
         .collect();
     let against = |node: NodeId| {
-        if ignored > 0 && is_ignored(node) {
-            return IGNORED;
-        }
         let sum = weighed.iter().fold(0.0, |sum, constraint| {
             let found = domain(constraint.domains, node);
             sum + found.map_or(0.0, |found| constraint.against.get(found).copied().unwrap_or(constraint.otherwise))
@@ -67,7 +66,7 @@ fn points(cluster: Cluster<'_>, left: &[NodeId], asked: &Asked, _class: ClassId,
     points.clear();
     match &weighed[..] {
         // As most are: what is against a node is then the same in all of its domain.
-        [only] if ignored == 0 => {
+        [only] if counted.len() == left.len() => {
             let by_domain: Vec<i64> = only.against.iter().map(|sum| round(*sum)).collect();
             let (otherwise, without) = (round(only.otherwise), 0);
             points.extend(left.iter().map(|node| match domain(only.domains, *node) {
@@ -75,7 +74,14 @@ fn points(cluster: Cluster<'_>, left: &[NodeId], asked: &Asked, _class: ClassId,
                 None => without,
             }));
         }
-        _ => points.extend(left.iter().map(|node| against(*node))),
+        _ => {
+            // Both in the same order.
+            let mut counted = counted.iter().peekable();
+            points.extend(left.iter().map(|node| match counted.next_if_eq(&node) {
+                Some(node) => against(*node),
+                None => IGNORED,
+            }));
+        }
     }
     to_points(points);
     true
@@ -95,14 +101,11 @@ fn weigh<'a>(
     Weighed { domains, against, otherwise: extra }
 }
 
-/// How many domains the nodes that are left are in; those without the key are one, where they are not ignored.
-fn count_domains(domains: &[Domain], left: &[NodeId], ignored: Option<&dyn Fn(NodeId) -> bool>) -> usize {
+/// How many domains nodes are in; those without the key are one.
+fn count_domains(domains: &[Domain], nodes: &[NodeId]) -> usize {
     let mut seen: Vec<bool> = Vec::new();
     let (mut count, mut without_key) = (0, 0);
-    for node in left {
-        if ignored.is_some_and(|ignored| ignored(*node)) {
-            continue;
-        }
+    for node in nodes {
         let Some(domain) = domain(domains, *node) else {
             without_key = 1;
             continue;

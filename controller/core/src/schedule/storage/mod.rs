@@ -4,7 +4,7 @@
 //! *In:* changes of volumes, claims and classes, and pods that come and go. *Out:* answers about the claims of one pod,
 //! and a version that changes with every answer.
 //! *Must never know:* how a claim comes to be bound once its volume is chosen.
-//! *Tested:* tables through the scheduler in `tests/volumes.rs`.
+//! *Tested:* tables through the scheduler in `tests/volumes.rs`, and against the oracle.
 //!
 //! Nothing here costs a pod without claims anything. A pod with claims asks a question of this version of the storage,
 //! so that what was found of nodes for it is found anew when any of this has changed.
@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 
 use super::filters::Refusal;
 use super::hints::Hints;
-use super::nodes::NodeId;
+use super::nodes::{NodeId, Nodes};
 use super::symbols::{Symbol, Symbols};
 use super::terms::{Facts, Term};
 use crate::kind::Kind;
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, Uid};
 use crate::plan::Write;
 use crate::selector::{LabelSelector, Labels};
 use crate::view::View;
@@ -61,6 +61,7 @@ impl Volume {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claim {
     key: Key,
+    uid: Uid,
     row: ClaimRow,
     /// `spec.volumeName`, for messages.
     volume: Symbol,
@@ -88,6 +89,8 @@ pub(super) struct Storage {
     /// Classes that leave the choice of a volume to the scheduler.
     delayed: BTreeSet<Arc<str>>,
     shelves: Shelves,
+    /// Volumes that are somebody's, or set aside for somebody, by claim.
+    set_aside: BTreeMap<Key, BTreeSet<Arc<str>>>,
     /// Pods on each node that use a claim.
     users: BTreeMap<Symbol, BTreeMap<NodeId, u32>>,
 }
@@ -97,14 +100,12 @@ fn claim_symbol(namespace: &str, name: &str, symbols: &mut Symbols) -> Symbol {
     symbols.intern(&format!("{namespace}/{name}"))
 }
 
-/// The claims of a pod's volumes, each once.
+/// The claims of a pod's volumes in their order, each once.
 pub(super) fn claims_of(namespace: &str, spec: &Value, symbols: &mut Symbols) -> Vec<Symbol> {
     let names = spec["volumes"].as_array().into_iter().flatten();
     let names = names.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
-    let mut claims: Vec<Symbol> = names.map(|name| claim_symbol(namespace, name, symbols)).collect();
-    claims.sort_unstable();
-    claims.dedup();
-    claims
+    let mut seen = BTreeSet::new();
+    names.map(|name| claim_symbol(namespace, name, symbols)).filter(|claim| seen.insert(*claim)).collect()
 }
 
 impl Storage {
@@ -155,16 +156,42 @@ impl Storage {
         let before = self.volumes.remove(name);
         if let Some(before) = &before {
             self.shelves.take(name, before);
+            self.note_set_aside(name, before, false);
         }
         let Some(volume) = after else { return Hints::NONE };
         if volume.is_free() {
             self.shelves.put(name, &volume);
         }
-        let place = |volume: &Volume| (volume.affinity.clone(), volume.zones.clone());
+        self.note_set_aside(name, &volume, true);
+        let place = |volume: &Volume| (volume.affinity.clone(), volume.zones.clone(), volume.row.reserved.clone());
         let is_elsewhere = before.is_none_or(|before| place(&before) != place(&volume));
         let hints = Hints::NONE.when(is_elsewhere || volume.is_free(), Hints::VOLUME);
         self.volumes.insert(Arc::clone(name), volume);
         hints
+    }
+
+    fn note_set_aside(&mut self, name: &Arc<str>, volume: &Volume, is_there: bool) {
+        let Some(reference) = &volume.row.reserved else { return };
+        let volumes = self.set_aside.entry(reference.claim.clone()).or_default();
+        if is_there {
+            volumes.insert(Arc::clone(name));
+        } else {
+            volumes.remove(name);
+        }
+        if volumes.is_empty() {
+            self.set_aside.remove(&reference.claim);
+        }
+    }
+
+    /// The volume that a user, or a pod before, has set aside for a claim: it gets no other. One that is too small is of
+    /// no use to it.
+    fn set_aside_for(&self, claim: &Claim) -> Option<(&Arc<str>, &Volume)> {
+        let volumes = self.set_aside.get(&claim.key)?.iter();
+        let mut volumes = volumes.filter_map(|name| Some((name, self.volumes.get(name)?)));
+        volumes.find(|(_, Volume { row, .. })| {
+            let means = row.reserved.as_ref().is_some_and(|of| of.uid.is_none_or(|uid| uid == claim.uid));
+            means && row.capacity_bytes >= claim.row.request_bytes && row.is_block == claim.row.is_block
+        })
     }
 
     fn observe_claim(&mut self, object: &Object, gone: bool, symbols: &mut Symbols) {
@@ -175,7 +202,8 @@ impl Storage {
             let read = |selector| LabelSelector::of_json(selector).unwrap_or_else(|_| LabelSelector::nothing());
             let selector = Some(&selector).filter(|selector| !selector.is_null()).map(read);
             let volume = symbols.intern(row.volume.as_deref().unwrap_or_default());
-            Claim { key: object.key.clone(), row: row.clone(), volume, selector, is_deleting: object.is_deleting() }
+            let (key, uid, row) = (object.key.clone(), object.uid, row.clone());
+            Claim { key, uid, row, volume, selector, is_deleting: object.is_deleting() }
         });
         if self.claims.get(&symbol) == after.as_ref() {
             return;
@@ -213,22 +241,30 @@ impl Storage {
         }
     }
 
+    /// Pods on nodes that are gone use nothing.
+    pub(super) fn node_came_or_went(&mut self, node: NodeId) {
+        let is_used = self.users.values().any(|nodes| nodes.contains_key(&node));
+        self.version += u64::from(is_used);
+    }
+
     fn is_for_one_pod(&self, claim: Symbol) -> bool {
         self.claims.get(&claim).is_some_and(|claim| claim.row.modes.is_for_one_pod())
     }
 
     /// How many pods use a claim that only one pod may use; 0 for any other claim.
-    pub(super) fn users_of_exclusive(&self, claim: Symbol) -> i64 {
+    pub(super) fn users_of_exclusive(&self, claim: Symbol, nodes: &Nodes) -> i64 {
         if !self.is_for_one_pod(claim) {
             return 0;
         }
-        self.users.get(&claim).map_or(0, |nodes| nodes.values().map(|pods| i64::from(*pods)).sum())
+        let users = self.users.get(&claim).into_iter().flatten();
+        users.filter(|(node, _)| nodes.is_present(**node)).map(|(_, pods)| i64::from(*pods)).sum()
     }
 
     /// Whether a claim's volume is in use on another node, and can be used on one at a time.
-    pub(super) fn is_attached_elsewhere(&self, claim: Symbol, node: NodeId) -> bool {
+    pub(super) fn is_attached_elsewhere(&self, claim: Symbol, node: NodeId, nodes: &Nodes) -> bool {
         let Some(volume) = self.volume_of(claim) else { return false };
-        let elsewhere = |nodes: &BTreeMap<NodeId, u32>| nodes.keys().any(|other| *other != node);
+        let elsewhere =
+            |users: &BTreeMap<NodeId, u32>| users.keys().any(|other| *other != node && nodes.is_present(*other));
         volume.row.modes.is_for_one_node() && !volume.row.is_local && self.users.get(&claim).is_some_and(elsewhere)
     }
 
@@ -240,16 +276,18 @@ impl Storage {
         claim.row.volume.is_none() && self.delayed.contains(&claim.row.class)
     }
 
-    /// Why a pod with these claims can go nowhere at all.
+    /// Why a pod with these claims can go nowhere at all. As in Kubernetes, the first claim that is wrong is told, and only
+    /// then whether one has no volume.
     pub(super) fn obstacle(&self, claims: &[Symbol]) -> Option<Refusal> {
-        claims.iter().find_map(|symbol| {
-            let Some(claim) = self.claims.get(symbol) else { return Some(Refusal::ClaimMissing(*symbol)) };
-            match claim.row.phase {
-                ClaimPhase::Lost => Some(Refusal::ClaimLost(*symbol, claim.volume)),
-                _ if claim.is_deleting => Some(Refusal::ClaimGoing(*symbol)),
-                ClaimPhase::Pending if !self.is_delayed(claim) => Some(Refusal::UnboundClaims),
-                ClaimPhase::Pending | ClaimPhase::Bound => None,
-            }
+        let wrong = claims.iter().find_map(|symbol| match self.claims.get(symbol) {
+            None => Some(Refusal::ClaimMissing(*symbol)),
+            Some(claim) if claim.row.phase == ClaimPhase::Lost => Some(Refusal::ClaimLost(*symbol, claim.volume)),
+            Some(claim) => claim.is_deleting.then_some(Refusal::ClaimGoing(*symbol)),
+        });
+        let has_none = |claim: &Claim| claim.row.phase == ClaimPhase::Pending && !self.is_delayed(claim);
+        wrong.or_else(|| {
+            let is_unbound = claims.iter().filter_map(|symbol| self.claims.get(symbol)).any(has_none);
+            is_unbound.then_some(Refusal::UnboundClaims)
         })
     }
 
@@ -274,21 +312,28 @@ impl Storage {
     }
 
     /// The volumes for those of the claims that have none yet, on a node: for each, the smaller claims first, the
-    /// smallest that fits. `None` when there is not one for each.
+    /// smallest that fits, or what is set aside for it. `None` when there is not one for each.
     fn choose(&self, claims: &[Symbol], node: Facts<'_>, symbols: &Symbols) -> Option<Vec<(&Claim, &Arc<str>)>> {
         let known = claims.iter().filter_map(|claim| self.claims.get(claim));
         let mut waiting: Vec<&Claim> =
             known.filter(|claim| claim.row.phase == ClaimPhase::Pending && self.is_delayed(claim)).collect();
         waiting.sort_by(|one, two| (one.row.request_bytes, &one.key).cmp(&(two.row.request_bytes, &two.key)));
         let mut chosen: Vec<(&Claim, &Arc<str>)> = Vec::new();
+        let mut taken = BTreeSet::new();
         for claim in waiting {
+            if let Some((name, volume)) = self.set_aside_for(claim) {
+                if !volume.is_reached_from(node, symbols) {
+                    return None;
+                }
+                chosen.push((claim, name));
+                continue;
+            }
             let accepts = |name: &Arc<str>| {
                 let Some(volume) = self.volumes.get(name) else { return false };
-                claim.accepts(volume)
-                    && volume.is_reached_from(node, symbols)
-                    && chosen.iter().all(|(_, taken)| *taken != name)
+                !taken.contains(name) && claim.accepts(volume) && volume.is_reached_from(node, symbols)
             };
             let volume = self.shelves.smallest(&claim.row, node, accepts)?;
+            taken.insert(Arc::clone(volume));
             chosen.push((claim, volume));
         }
         Some(chosen)

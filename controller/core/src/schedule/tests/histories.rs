@@ -101,6 +101,22 @@ fn only_victims_are_waited_for() {
     assert_eq!((held(&world, &p), is_going(&world, &low)), (json!("b"), true));
 }
 
+// PRI-04: victims were waited for even when their node was gone.
+#[test]
+fn victims_on_a_node_that_is_gone_are_not_waited_for() {
+    let mut world = World::new(1);
+    let nodes = ["a", "b"].map(|name| world.put(Kind::NODE, node(name, "2", "8Gi")));
+    world.put(Kind::POD, on(asking("first", "2", 0), "a"));
+    let important = world.put(Kind::POD, on(asking("second", "2", 50), "b"));
+    let p = world.put(Kind::POD, asking("p", "2", 10));
+    world.settle();
+    assert_eq!(held(&world, &p), "a");
+    world.delete(&nodes[0]);
+    world.wake_all();
+    assert_eq!(held(&world, &p), Value::Null);
+    assert!(!is_going(&world, &important));
+}
+
 // PRI-04: the row of a node that was gone was given to another, with the room that was held on it.
 #[test]
 fn room_held_on_a_node_that_is_gone_is_held_on_no_other() {

@@ -6,7 +6,6 @@ use super::{World, asking, node, pod, refusals};
 use crate::kind::Kind;
 use crate::object::Key;
 use crate::schedule::Verdict;
-use crate::schedule::census;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
@@ -121,62 +120,6 @@ fn a_pod_that_contradicts_itself_stays_pending_and_says_so() {
     assert!(message.starts_with(words), "{message}");
 }
 
-/// How often the census looked whether a rule means some pods, for so many pods that each have a label of their own and
-/// avoid each other by it, and one rule that means all of them.
-fn looks(pods: usize) -> u64 {
-    let mut world = World::new(1);
-    world.put(Kind::NODE, node("a", "4", "4Gi"));
-    let budget = json!({"metadata": {"name": "all"}, "spec": {"selector": {"matchExpressions": [
-        {"key": "app", "operator": "NotIn", "values": ["x"]}]}}});
-    world.put(Kind::POD_DISRUPTION_BUDGET, budget);
-    let before = census::looks();
-    let keys: Vec<Key> = (0..pods)
-        .map(|index| {
-            let own = json!({"matchLabels": {"own": format!("v{index}")}});
-            let terms = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": own}]);
-            let mut value =
-                bound(pod(&format!("p{index}"), json!({"affinity": {"podAntiAffinity": {REQUIRED: terms}}})), "a");
-            value["metadata"]["labels"] = own["matchLabels"].clone();
-            world.put(Kind::POD, value)
-        })
-        .collect();
-    keys.iter().for_each(|key| world.delete(key));
-    census::looks() - before
-}
-
-#[test]
-fn ten_times_as_many_distinct_labels_are_ten_times_the_work() {
-    // SCH-01: an index finds the rules that a label concerns.
-    let (few, many) = (looks(1000), looks(10_000));
-    assert!(many <= 11 * few, "{few} looks for 1000 pods, {many} for 10000");
-}
-
-#[test]
-fn thousands_of_terms_are_as_much_work_as_there_are_terms() {
-    // SCH-01
-    let with = |count: usize| {
-        let mut world = World::new(1);
-        world.put(Kind::NODE, node("a", "4", "4Gi"));
-        let term = |index: usize| {
-            let selector = json!({"matchLabels": {"app": format!("a{index}")}});
-            json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector})
-        };
-        let terms: Vec<Value> = (0..count).map(term).collect();
-        let before = census::looks();
-        let key = world.put(
-            Kind::POD,
-            pod("p", json!({"affinity": {"podAffinity": {REQUIRED: terms}, "podAntiAffinity": {REQUIRED: terms}}})),
-        );
-        let found = world.explain(&key);
-        assert_eq!(refusals(&found, "a"), ["InterPodAffinity: node(s) didn't match pod affinity rules"]);
-        world.put(Kind::POD, bound(pod("q", json!({"affinity": {"podAntiAffinity": {REQUIRED: terms}}})), "a"));
-        world.settle();
-        census::looks() - before
-    };
-    let (few, many) = (with(1000), with(10_000));
-    assert!(many <= 11 * few, "{few} looks for 1000 terms, {many} for 10000");
-}
-
 #[test]
 fn words_that_nobody_uses_any_more_are_forgotten_and_nothing_else_is() {
     // SCH-06
@@ -199,6 +142,33 @@ fn words_that_nobody_uses_any_more_are_forgotten_and_nothing_else_is() {
     world.delete(&Key::new(Kind::POD, "default", "there"));
     world.wake_all();
     assert_eq!(world.node_of(&waiting).as_deref(), Some("a"));
+}
+
+#[test]
+fn a_scheduler_begins_anew_bit_by_bit_and_decides_meanwhile() {
+    // SCH-06: it was done in one go, and every pod waited for it.
+    let mut world = World::new(1);
+    world.put(Kind::NODE, node("a", "64", "64Gi"));
+    for index in 0..90 {
+        world.put(Kind::POD, bound(asking(&format!("there-{index}"), "100m", "1Mi"), "a"));
+    }
+    let mut odd = node("odd", "0", "0");
+    odd["metadata"]["labels"] = (0..500).map(|index| (format!("l{index}"), json!("v"))).collect::<Map<_, _>>().into();
+    let odd = world.put(Kind::NODE, odd);
+    world.delete(&odd);
+    let words = world.scheduler.words();
+    world.scheduler.compact(&world.view, 10);
+    let mut keys = Vec::new();
+    while world.scheduler.words() >= words {
+        keys.push(world.put(Kind::POD, asking(&format!("new-{}", keys.len()), "100m", "1Mi")));
+        let plan = world.scheduler.step(&world.view, world.now).unwrap();
+        world.carry_out(plan);
+        assert!(keys.len() < 50, "it never takes over");
+    }
+    assert_eq!(keys.len(), 10, "91 objects, 10 with each step");
+    assert!(keys.iter().all(|key| world.node_of(key).is_some()));
+    assert!(!fits(&mut world, asking("large", "55", "1Mi"), "a"));
+    assert!(fits(&mut world, asking("small", "54", "1Mi"), "a"));
 }
 
 #[test]

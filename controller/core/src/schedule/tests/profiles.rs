@@ -67,6 +67,35 @@ fn weights_decide_where_a_pod_goes() {
     }
 }
 
+// TSC-04: without the filter NodeAffinity a pod may go to a node that does not count for its constraint, and Kubernetes
+// scores by host name whatever is there.
+#[test]
+fn by_host_name_a_node_is_scored_by_its_pods_even_if_it_does_not_count() {
+    let off = json!([{"name": "NodeAffinity"}]);
+    let plugins = json!({"filter": {"disabled": off}, "preFilter": {"disabled": off},
+        "score": {"disabled": [{"name": "*"}], "enabled": [{"name": "PodTopologySpread"}]}});
+    let mut world = World::configured(1, &json!({"profiles": [{"plugins": plugins}]}));
+    for name in ["a", "b"] {
+        world.put(Kind::NODE, labelled(name, "disk", if name == "a" { "slow" } else { "fast" }));
+    }
+    let spread = |name: &str| {
+        let mut value = asking(name, "1", "1Gi");
+        value["metadata"]["labels"] = json!({"app": "x"});
+        value["spec"]["nodeSelector"] = json!({"disk": "fast"});
+        value["spec"]["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "x"}}}]);
+        value
+    };
+    for name in ["one", "two"] {
+        let mut there = spread(name);
+        there["spec"]["nodeName"] = json!("a");
+        world.put(Kind::POD, there);
+    }
+    let key = world.put(Kind::POD, spread("p"));
+    let found = points(&mut world, &key, "PodTopologySpread");
+    assert_eq!(found, BTreeMap::from([("a".to_owned(), 0), ("b".to_owned(), 100)]));
+}
+
 // SCH-02: pods that ask the same of two profiles do not share what was found.
 #[test]
 fn two_profiles_place_the_same_pod_each_by_its_own_rules() {

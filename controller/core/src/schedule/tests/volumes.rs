@@ -5,10 +5,7 @@ use serde_json::{Value, json};
 use super::super::Detail;
 use super::{World, node, pod, refusals};
 use crate::kind::Kind;
-use crate::names::Names;
-use crate::nodes::leases::Leases;
 use crate::object::Key;
-use crate::reconcile::{Context, TABLE};
 
 const AFFINITY: &str = "VolumeBinding: node(s) didn't match PersistentVolume's node affinity";
 const NONE_TO_BIND: &str = "VolumeBinding: node(s) didn't find available persistent volumes to bind";
@@ -62,23 +59,9 @@ fn cluster(nodes: &[&str]) -> World {
 
 /// Binds claims and places pods, until nothing moves.
 fn run(world: &mut World) {
-    let row = TABLE.iter().find(|row| row.name == "volume-binding").unwrap();
-    let leases = Leases::new(world.now.mono);
-    loop {
+    world.settle();
+    while world.bind_volumes() {
         world.settle();
-        let revision = world.view.revision();
-        for kind in [Kind::PERSISTENT_VOLUME, Kind::PERSISTENT_VOLUME_CLAIM] {
-            let keys: Vec<Key> = world.view.list(kind, None).map(|object| object.key.clone()).collect();
-            for key in keys {
-                let context = Context { view: &world.view, now: world.now, leases: &leases };
-                let mut plan = (row.plan)(&context, &key, &mut Names::new(1));
-                plan.notes.clear();
-                world.carry_out(plan);
-            }
-        }
-        if world.view.revision() == revision {
-            return;
-        }
     }
 }
 
@@ -299,6 +282,46 @@ fn the_smallest_volumes_that_fit_are_bound_and_the_pod_goes_there() {
 }
 
 #[test]
+fn pods_that_share_a_claim_get_one_volume() {
+    // VOL-02: before the claim was told of the volume that the first pod had set aside, the second set another one aside.
+    let mut world = cluster(&["a", "b"]);
+    for (name, host) in [("v", "a"), ("w", "b")] {
+        world.put(Kind::PERSISTENT_VOLUME, volume(name, "later", "1Gi", &["ReadWriteMany"], &[host]));
+    }
+    world.put(Kind::PERSISTENT_VOLUME_CLAIM, claim("c", "later", "1Gi", &["ReadWriteMany"]));
+    let first = world.put(Kind::POD, using("first", &["c"]));
+    world.settle();
+    let place = world.node_of(&first);
+    let mut value = using("second", &["c"]);
+    value["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = json!([{
+        "weight": 100, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}}]);
+    let second = world.put(Kind::POD, value);
+    world.settle();
+    assert_eq!(world.node_of(&second), place);
+    let is_free = |name: &&&str| world.view.get(&volume_key(name)).unwrap().value()["spec"]["claimRef"].is_null();
+    assert_eq!(["v", "w"].iter().filter(is_free).count(), 1);
+    run(&mut world);
+    assert_eq!(claim_state(&world, "c").0, "Bound");
+}
+
+#[test]
+fn a_volume_that_a_user_has_set_aside_is_the_one_that_its_claim_gets() {
+    // VOL-02: it was found by nobody until the claim had been told of it.
+    let mut world = cluster(&["a", "b"]);
+    let mut reserved = volume("v", "later", "3Gi", &["ReadWriteOnce"], &["b"]);
+    reserved["spec"]["claimRef"] = json!({"namespace": "default", "name": "c"});
+    world.put(Kind::PERSISTENT_VOLUME, reserved);
+    world.put(Kind::PERSISTENT_VOLUME, volume("w", "later", "1Gi", &["ReadWriteOnce"], &[]));
+    world.put(Kind::PERSISTENT_VOLUME_CLAIM, claim("c", "later", "1Gi", &["ReadWriteOnce"]));
+    let key = world.put(Kind::POD, using("p", &["c"]));
+    let explanation = world.explain(&key);
+    assert_eq!(["a", "b"].map(|node| refusals(&explanation, node)), [vec![NONE_TO_BIND], vec![]]);
+    run(&mut world);
+    assert_eq!(world.node_of(&key).as_deref(), Some("b"));
+    assert_eq!(claim_state(&world, "c"), ("Bound".to_owned(), "v".to_owned()));
+}
+
+#[test]
 fn two_pods_never_get_one_volume() {
     // VOL-02
     let mut world = cluster(&["a", "b"]);
@@ -380,6 +403,40 @@ fn a_claim_for_one_pod_has_one_pod() {
     world.delete(&first);
     world.wake();
     assert!(world.node_of(&second).is_some());
+}
+
+#[test]
+fn pods_on_a_node_that_is_gone_use_no_claim() {
+    // SCH-01, SCH-04: they kept a claim for one pod from every other pod, as long as their objects were there.
+    let mut world = cluster(&["a", "b"]);
+    world.put(Kind::PERSISTENT_VOLUME, volume("v", "now", "1Gi", &["ReadWriteOncePod"], &[]));
+    world.put(Kind::PERSISTENT_VOLUME_CLAIM, bound(claim("c", "now", "1Gi", &["ReadWriteOncePod"]), "v"));
+    let first = world.put(Kind::POD, using("first", &["c"]));
+    world.settle();
+    let second = world.put(Kind::POD, using("second", &["c"]));
+    world.settle();
+    assert_eq!(world.node_of(&second), None);
+    let gone = world.node_of(&first).unwrap();
+    world.delete(&Key::new(Kind::NODE, "", &gone));
+    world.wake_all();
+    let left = if gone == "a" { "b" } else { "a" };
+    assert_eq!(world.node_of(&second).as_deref(), Some(left));
+}
+
+#[test]
+fn of_several_wrong_claims_the_first_is_told_whatever_was_asked_before() {
+    // SCH-06: it was the one that had been heard of first, or one that was only not bound yet.
+    for before in [vec!["none", "unbound"], vec!["unbound", "none"]] {
+        let mut world = cluster(&["a"]);
+        world.put(Kind::PERSISTENT_VOLUME_CLAIM, claim("unbound", "now", "1Gi", &["ReadWriteOnce"]));
+        let first = world.put(Kind::POD, using("first", &before));
+        for (index, claims) in [["unbound", "none"], ["none", "unbound"]].iter().enumerate() {
+            let key = world.put(Kind::POD, using(&format!("p{index}"), claims));
+            let told = refusals(&world.explain(&key), "a");
+            assert_eq!(told, ["VolumeBinding: persistentvolumeclaim \"none\" not found"], "{before:?} {claims:?}");
+        }
+        world.delete(&first);
+    }
 }
 
 #[test]

@@ -1,6 +1,4 @@
-//! Nodes and pods, drawn at random.
-
-use std::fmt;
+//! Pods, drawn at random.
 
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -8,68 +6,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::super::tests::{node, pod};
-use super::objects::text;
-
-pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
-pub(super) const NAMESPACES: [&str; 3] = ["default", "blue", "red"];
-
-/// An object, shown as JSON.
-#[derive(Clone)]
-pub(super) struct Shown(pub(super) Value);
-
-impl fmt::Debug for Shown {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.0)
-    }
-}
-
-pub(super) fn some_node() -> impl Strategy<Value = Shown> {
-    let effect = select(vec!["NoSchedule", "NoExecute", "PreferNoSchedule", "PreferNoSchedule"]);
-    let taint = (0..2_u8, 0..2_u8, effect).prop_map(
-        |(key, value, effect)| json!({"key": format!("k{key}"), "value": format!("v{value}"), "effect": effect}),
-    );
-    let taints = prop_oneof![3 => Just(Vec::new()), 1 => vec(taint, 1..3)];
-    let size = (1..5_u8, 1..9_u8, 1..6_u8, 0..3_u8, 0..3_u8);
-    (0..6_u8, 0..4_u8, 0..10_u8, 0..3_u8, taints, prop::bool::weighted(0.05), size).prop_map(
-        |(number, zone, host, rank, taints, unschedulable, (cpu, memory, pods, gpio, disk))| {
-            let mut value = node(&format!("n{number}"), &cpu.to_string(), &format!("{memory}Gi"));
-            let mut labels = json!({"size": rank.to_string()});
-            if zone < 3 {
-                labels[ZONE] = json!(format!("z{zone}"));
-            }
-            // Some have no host name. None share one: by it, Kubernetes scores nodes, not domains.
-            if host > 0 {
-                labels[HOSTNAME] = json!(format!("n{number}"));
-            }
-            value["metadata"]["labels"] = labels;
-            value["spec"] = json!({"taints": taints, "unschedulable": unschedulable});
-            let allocatable = &mut value["status"]["allocatable"];
-            allocatable["pods"] = json!(pods.to_string());
-            allocatable["example.com/gpio"] = json!(gpio.to_string());
-            allocatable["ephemeral-storage"] = json!(format!("{disk}Gi"));
-            Shown(value)
-        },
-    )
-}
-
-fn some_node_term() -> impl Strategy<Value = Value> {
-    let operator = select(vec!["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]);
-    let expression = (select(vec![ZONE, "size"]), operator, 0..3_u8).prop_map(|(key, operator, value)| {
-        let value =
-            if key == ZONE && !matches!(operator, "Gt" | "Lt") { format!("z{value}") } else { value.to_string() };
-        let values = if matches!(operator, "Exists" | "DoesNotExist") { json!([]) } else { json!([value]) };
-        json!({"key": key, "operator": operator, "values": values})
-    });
-    let field = (select(vec!["In", "NotIn"]), 0..6_u8).prop_map(
-        |(operator, number)| json!({"key": "metadata.name", "operator": operator, "values": [format!("n{number}")]}),
-    );
-    (vec(expression, 0..3), weighted(0.1, field)).prop_map(|(expressions, field)| match field {
-        Some(field) => json!({"matchExpressions": expressions, "matchFields": [field]}),
-        None => json!({"matchExpressions": expressions}),
-    })
-}
+use super::super::super::tests::pod;
+use super::super::objects::text;
+use super::volumes::CLAIMS;
+use super::{HOSTNAME, NAMESPACES, Shown, ZONE, some_node_term};
 
 fn some_selector() -> impl Strategy<Value = Value> {
     let operator = select(vec!["In", "NotIn", "Exists", "DoesNotExist"]);
@@ -170,8 +110,9 @@ fn some_container() -> impl Strategy<Value = Value> {
     let memory = weighted(0.6, select(vec!["0", "100Mi", "900Mi", "2Gi", "3Gi"]));
     let others = (weighted(0.1, Just("1")), weighted(0.1, Just("600Mi")));
     let port = (1..3_u8, select(vec!["TCP", "UDP"]));
-    (cpu, memory, others, weighted(0.12, port)).prop_map(|(cpu, memory, (gpio, disk), port)| {
-        let mut value = json!({"name": "c", "resources": {"requests": {}}});
+    let image = select(vec!["i0", "i0:1", "i1:1", "i1", "i2:latest", "i3"]);
+    (cpu, memory, others, weighted(0.12, port), image).prop_map(|(cpu, memory, (gpio, disk), port, image)| {
+        let mut value = json!({"name": "c", "image": image, "resources": {"requests": {}}});
         let asked = [("cpu", cpu), ("memory", memory), ("example.com/gpio", gpio), ("ephemeral-storage", disk)];
         for (resource, amount) in asked {
             if let Some(amount) = amount {
@@ -195,7 +136,7 @@ fn some_containers() -> impl Strategy<Value = (Vec<Value>, Vec<Value>)> {
     (vec(some_container(), 1..3), weighted(0.2, vec(init, 1..3)).prop_map(Option::unwrap_or_default))
 }
 
-pub(super) fn some_pod() -> impl Strategy<Value = Shown> {
+pub(in super::super) fn some_pod() -> impl Strategy<Value = Shown> {
     let toleration = (0..3_u8, 0..2_u8, any::<bool>()).prop_map(|(key, value, exists)| match (key, exists) {
         (2, _) => json!({"operator": "Exists"}),
         (_, true) => json!({"key": format!("k{key}"), "operator": "Exists", "effect": "NoSchedule"}),
@@ -205,12 +146,15 @@ pub(super) fn some_pod() -> impl Strategy<Value = Shown> {
     let constraints = weighted(0.4, vec(some_constraint(), 1..3)).prop_map(Option::unwrap_or_default);
     let rank = (-1..4_i64, prop::bool::weighted(0.1), weighted(0.08, 0..7_u8), prop::bool::weighted(0.3));
     let few = (vec(toleration, 0..2), prop::bool::weighted(0.1), prop::bool::weighted(0.1));
-    (who, some_containers(), few, weighted(0.5, some_affinity()), constraints, rank).prop_map(
-        |((namespace, app, tier), (containers, init), (tolerations, selects, over), affinity, constraints, rank)| {
-            let (priority, is_polite, fixed, is_owned) = rank;
+    let storage = weighted(0.2, vec(0..CLAIMS, 1..3));
+    let by_second = prop::bool::weighted(0.3);
+    (who, some_containers(), few, weighted(0.5, some_affinity()), constraints, (rank, storage, by_second)).prop_map(
+        |((namespace, app, tier), (containers, init), (tolerations, selects, over), affinity, constraints, more)| {
+            let ((priority, is_polite, fixed, is_owned), storage, by_second) = more;
             let mut value =
                 pod("?", json!({"containers": containers, "tolerations": tolerations, "priority": priority}));
-            value["metadata"]["namespace"] = json!(namespace);
+            // Most claims are there, too.
+            value["metadata"]["namespace"] = json!(if storage.is_some() && app != "b" { "default" } else { namespace });
             for (key, label) in [("app", app), ("tier", tier)].iter().filter(|(_, label)| !label.is_empty()) {
                 value["metadata"]["labels"][*key] = json!(label);
             }
@@ -227,6 +171,13 @@ pub(super) fn some_pod() -> impl Strategy<Value = Shown> {
             spec["topologySpreadConstraints"] = json!(unique);
             if !init.is_empty() {
                 spec["initContainers"] = json!(init);
+            }
+            if let Some(claims) = storage {
+                let volume = |claim| json!({"name": "v", "persistentVolumeClaim": {"claimName": format!("c{claim}")}});
+                spec["volumes"] = claims.into_iter().map(volume).collect();
+            }
+            if by_second {
+                spec["schedulerName"] = json!("second");
             }
             if let Some(affinity) = affinity {
                 spec["affinity"] = affinity;
