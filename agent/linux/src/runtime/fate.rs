@@ -1,59 +1,83 @@
 //! How a request ended for the guest that answers it, and what that means for the body of the answer.
 //!
-//! A body that its guest leaves without finishing it, as one that traps does, ends for the host as one that is whole.
-//! So a client would take the half for all of it, unless the answer knows its guest's fate.
+//! A body that its guest leaves without finishing it, as one that traps does, ends for the host as one that is whole. So a
+//! client would take the half for all of it. As long as the guest's store is there the two can be told apart: an
+//! unfinished body is still waiting for more.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::Response;
 use http_body_util::BodyExt as _;
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body, Frame};
 use wasmtime_wasi_http::Error;
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 
-/// Empty as long as nothing went wrong.
-#[derive(Clone, Default)]
-pub(super) struct Fate(Arc<OnceLock<String>>);
+/// Knows the body of the answer, once there is one.
+#[derive(Default)]
+pub(super) struct Fate(Arc<Mutex<Answer>>);
+
+#[derive(Default)]
+struct Answer {
+    /// What the guest writes to, until it fails.
+    guest: Option<HyperOutgoingBody>,
+    /// What it had written by then.
+    rest: VecDeque<Frame<Bytes>>,
+    /// Why there will never be more of it, though it is not finished.
+    broken: Option<String>,
+    reader: Option<Waker>,
+}
 
 impl Fate {
-    /// The guest has failed for this reason.
-    pub(super) fn is_failure(&self, reason: String) {
-        // A request ends once.
-        let _ = self.0.set(reason);
-    }
-
-    /// The same answer, whose body ends in an error if its guest has failed before it was read to its end.
+    /// The same answer, whose body ends in an error if the guest fails before it has finished it.
     pub(super) fn bind(&self, answer: Response<HyperOutgoingBody>) -> Response<HyperOutgoingBody> {
-        answer.map(|inner| Bound { inner, fate: self.clone(), told: false }.boxed_unsync())
+        answer.map(|guest| {
+            let body = Arc::clone(&self.0);
+            body.lock().unwrap_or_else(PoisonError::into_inner).guest = Some(guest);
+            Bound(body).boxed_unsync()
+        })
+    }
+
+    /// The guest has failed for this reason. To be told before its store is dropped.
+    pub(super) fn is_failure(&self, reason: String) {
+        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut guest) = answer.guest.take() else { return };
+        // Ends, since nobody writes any more.
+        loop {
+            match Pin::new(&mut guest).poll_frame(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Some(Ok(frame))) => answer.rest.push_back(frame),
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(Err(_))) | Poll::Pending => {
+                    answer.broken = Some(reason);
+                    break;
+                }
+            }
+        }
+        if let Some(reader) = answer.reader.take() {
+            reader.wake();
+        }
     }
 }
 
-struct Bound {
-    inner: HyperOutgoingBody,
-    fate: Fate,
-    told: bool,
-}
+struct Bound(Arc<Mutex<Answer>>);
 
 impl Body for Bound {
     type Data = Bytes;
     type Error = Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(context));
-        match (frame, self.fate.0.get()) {
-            (None, Some(reason)) if !self.told => {
-                let reason = reason.clone();
-                self.told = true;
-                Poll::Ready(Some(Err(Error::InternalError(Some(reason)))))
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(guest) = &mut answer.guest {
+            let frame = Pin::new(guest).poll_frame(context);
+            if frame.is_pending() {
+                answer.reader = Some(context.waker().clone());
             }
-            (frame, _) => Poll::Ready(frame),
+            return frame;
         }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let rest = answer.rest.pop_front().map(Ok);
+        Poll::Ready(rest.or_else(|| answer.broken.take().map(|reason| Err(Error::InternalError(Some(reason))))))
     }
 }

@@ -9,6 +9,7 @@ use coracle_model::limits::STREAM_CREDIT_BYTES;
 use http::Request;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use wasmtime::Store;
 use wasmtime_wasi_http::WasiHttpView as _;
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
@@ -76,52 +77,53 @@ fn has_room(surroundings: &Surroundings, working: usize) -> bool {
 
 async fn answer(machine: Arc<Machine>, program: ProxyPre<Host>, surroundings: Surroundings, incoming: Incoming) {
     let Incoming { request, mut answer } = incoming;
+    let mut store = match surroundings.store(&machine, BODIES_BYTES) {
+        Ok(store) => store,
+        Err(error) => {
+            let error = wasmtime::Error::from(error);
+            let _ = answer.send(Err(failure(&error)));
+            return tell(&surroundings, Err(error));
+        }
+    };
     let (out, mut outcome) = oneshot::channel();
     let fate = Fate::default();
-    let work = call(&machine, &program, &surroundings, request, out, &fate);
+    let work = call(&mut store, &program, request, out);
     tokio::pin!(work);
     // The guest may go on after it has answered: the body is still to come.
-    let early = tokio::select! {
+    let (said, ended) = tokio::select! {
         biased;
-        said = &mut outcome => Some(said),
-        ended = &mut work => {
-            let said = outcome.try_recv().map_err(|_| ());
-            let _ = answer.send(match (said, &ended) {
-                (Ok(said), _) => said.map(|said| fate.bind(said)).map_err(|code| describe(&code)),
-                (Err(()), Ok(())) => Err("it ended without an answer".to_owned()),
-                (Err(()), Err(error)) => Err(failure(error)),
-            });
-            tell(&surroundings, ended);
-            return;
-        }
+        said = &mut outcome => (said.ok(), None),
+        ended = &mut work => (outcome.try_recv().ok(), Some(ended)),
         // Nobody waits for it any more, so a guest that never answers does not keep its place.
         () = answer.closed() => return,
     };
-    let _ = match early {
-        Some(Ok(said)) => answer.send(said.map(|said| fate.bind(said)).map_err(|code| describe(&code))),
-        _ => answer.send(Err("it dropped the request".to_owned())),
+    let answered = match (said, &ended) {
+        (Some(said), _) => said.map(|said| fate.bind(said)).map_err(|code| describe(&code)),
+        (None, None) => Err("it dropped the request".to_owned()),
+        (None, Some(Ok(()))) => Err("it ended without an answer".to_owned()),
+        (None, Some(Err(error))) => Err(failure(error)),
     };
-    tell(&surroundings, work.await);
+    let _ = answer.send(answered);
+    let ended = match ended {
+        Some(ended) => ended,
+        None => work.await,
+    };
+    if let Err(error) = &ended {
+        fate.is_failure(failure(error));
+    }
+    tell(&surroundings, ended);
 }
 
 async fn call(
-    machine: &Machine,
+    store: &mut Store<Host>,
     program: &ProxyPre<Host>,
-    surroundings: &Surroundings,
     request: Request<RequestBody>,
     out: oneshot::Sender<Result<http::Response<HyperOutgoingBody>, ErrorCode>>,
-    fate: &Fate,
 ) -> wasmtime::Result<()> {
-    let mut store = surroundings.store(machine, BODIES_BYTES)?;
     let request = store.data_mut().http().new_incoming_request(Scheme::Http, request)?;
     let out = store.data_mut().http().new_response_outparam(out)?;
-    let proxy = program.instantiate_async(&mut store).await?;
-    let ended = proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out).await;
-    if let Err(error) = &ended {
-        // Before the store is dropped, which ends the body.
-        fate.is_failure(failure(error));
-    }
-    ended
+    let proxy = program.instantiate_async(&mut *store).await?;
+    proxy.wasi_http_incoming_handler().call_handle(store, request, out).await
 }
 
 fn tell(surroundings: &Surroundings, ended: wasmtime::Result<()>) {
