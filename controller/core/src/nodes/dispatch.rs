@@ -13,26 +13,33 @@ use crate::kind::Kind;
 use crate::object::{Object, Uid};
 use crate::view::View;
 
-use super::lower;
+use super::lower::{self, Specs};
 use super::session::{Sent, Session};
 
 /// What this node is to be sent now.
-pub(super) fn flush(session: &mut Session, view: &View, node: &str, dirty: &BTreeSet<Uid>, now: Millis) -> Vec<Down> {
-    if session.needs_sync { sync(session, view, node, now) } else { deltas(session, view, node, dirty, now) }
+pub(super) fn flush(session: &mut Session, desired: Desired<'_>, dirty: &BTreeSet<Uid>, now: Millis) -> Vec<Down> {
+    if session.needs_sync { sync(session, desired, now) } else { deltas(session, desired, dirty, now) }
+}
+
+/// Where it is read what a node should run.
+pub(super) struct Desired<'a> {
+    pub(super) view: &'a View,
+    pub(super) node: &'a str,
+    pub(super) specs: &'a mut Specs,
 }
 
 /// The whole set, in parts. A pod that has come to its end is left out: the node must not run it again.
-fn sync(session: &mut Session, view: &View, node: &str, now: Millis) -> Vec<Down> {
+fn sync(session: &mut Session, mut desired: Desired<'_>, now: Millis) -> Vec<Down> {
     session.needs_sync = false;
     session.sent.clear();
     session.sequence += 1;
     let mut parts: Vec<Vec<Item>> = vec![Vec::new()];
     let mut bytes = 0;
-    for object in view.pods_on(node) {
+    for object in desired.view.pods_on(desired.node) {
         if !object.is_deleting() && object.row.pod().is_some_and(|row| row.phase.is_terminal()) {
             continue;
         }
-        let Some((item, sent)) = encode(view, object) else { continue };
+        let Some((item, sent)) = desired.encode(object) else { continue };
         session.sent.insert(object.uid, sent);
         if bytes + item.len() > SYNC_PART_BYTES && bytes > 0 {
             parts.push(Vec::new());
@@ -51,13 +58,13 @@ fn sync(session: &mut Session, view: &View, node: &str, now: Millis) -> Vec<Down
 }
 
 /// What changed among the dirty pods; in several deltas, each with its sequence, when it is much.
-fn deltas(session: &mut Session, view: &View, node: &str, dirty: &BTreeSet<Uid>, now: Millis) -> Vec<Down> {
+fn deltas(session: &mut Session, mut desired: Desired<'_>, dirty: &BTreeSet<Uid>, now: Millis) -> Vec<Down> {
     let mut downs = Vec::new();
     let mut delta = empty_delta(session);
     let mut bytes = 0;
     for uid in dirty {
-        let object = view.by_uid(*uid).filter(|object| bound_to(object, node));
-        let encoded = object.and_then(|object| encode(view, object));
+        let object = desired.view.by_uid(*uid).filter(|object| bound_to(object, desired.node));
+        let encoded = object.and_then(|object| desired.encode(object));
         match encoded {
             Some((item, sent)) => {
                 if session.sent.get(uid) == Some(&sent) || finished_elsewhere(session, object, *uid) {
@@ -107,11 +114,13 @@ fn bound_to(object: &Object, node: &str) -> bool {
     object.key.kind == Kind::POD && object.row.pod().and_then(|row| row.node.as_deref()) == Some(node)
 }
 
-fn encode(view: &View, object: &Object) -> Option<(Item, Sent)> {
-    let pod = lower::pod(view, object)?;
-    let item = Item::new(pod.uid, &pod);
-    let sent = Sent { fingerprint: fingerprint(&item) };
-    Some((item, sent))
+impl Desired<'_> {
+    fn encode(&mut self, object: &Object) -> Option<(Item, Sent)> {
+        let pod = lower::pod(self.view, object, self.specs)?;
+        let item = Item::new(pod.uid, &pod);
+        let sent = Sent { fingerprint: fingerprint(&item) };
+        Some((item, sent))
+    }
 }
 
 /// Tells two forms of one pod apart. It never leaves this process, so the standard hasher with its fixed keys serves.

@@ -32,7 +32,9 @@ use crate::plan::{Note, Plan, Write};
 use crate::store::{Action, Change};
 use crate::view::View;
 
+use dispatch::Desired;
 use leases::Leases;
+use lower::Specs;
 use session::{Heard, Session};
 
 /// How many messages may be lost in a row before a node is asked to begin again; a bound on nothing else.
@@ -57,6 +59,7 @@ pub struct Nodes {
     attended: BTreeSet<String>,
     /// Pods whose form on their node may have changed.
     dirty: BTreeMap<String, BTreeSet<Uid>>,
+    specs: Specs,
     downs: Vec<(String, Down)>,
     /// The store has room for what agents say of themselves and their pods.
     can_write: bool,
@@ -75,6 +78,7 @@ impl Nodes {
             sessions: BTreeMap::new(),
             attended: BTreeSet::new(),
             dirty: BTreeMap::new(),
+            specs: Specs::new(),
             downs: Vec::new(),
             can_write: true,
             unrecorded: BTreeSet::new(),
@@ -342,7 +346,8 @@ impl Nodes {
         for (node, pods) in dirty {
             // A node without a session gets everything when it is born.
             let Some(session) = self.sessions.get_mut(&node).filter(|session| session.is_open()) else { continue };
-            let downs = dispatch::flush(session, view, &node, &pods, now.mono);
+            let desired = Desired { view, node: &node, specs: &mut self.specs };
+            let downs = dispatch::flush(session, desired, &pods, now.mono);
             self.downs.extend(downs.into_iter().map(|down| (node.clone(), down)));
             if session.resend_at().is_some() {
                 self.attended.insert(node);

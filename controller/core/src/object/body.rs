@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::template::Template;
@@ -159,13 +160,28 @@ impl Body {
         serde_json::from_str(&head).unwrap_or_default()
     }
 
+    /// The fields of the spec as text, but for a `nodeName` at their beginning; empty if there is no spec.
+    pub(super) fn spec_text(&self, kind: Kind) -> String {
+        let head = self.head(kind);
+        let at = usize::try_from(self.head.spec_at).ok().filter(|at| *at > 0);
+        let Some(fields) = at.and_then(|at| head.get(at..)) else { return String::new() };
+        let named = fields.strip_prefix("\"nodeName\":\"").and_then(|named| named.split_once('"'));
+        let rest = named.filter(|(name, _)| !name.contains('\\')).map(|(_, rest)| rest.trim_start_matches(','));
+        format!("{{{}", rest.unwrap_or(fields))
+    }
+
+    /// What is asked of the metadata; `None` if it is not there in that form.
+    pub(super) fn metadata<T: DeserializeOwned>(&self, kind: Kind) -> Option<T> {
+        let head = self.head(kind);
+        let inside = usize::try_from(self.head.version_at).unwrap_or_default();
+        first(inside.checked_sub(1).and_then(|at| head.get(at..))?)
+    }
+
     /// The spec; null if there is none.
     pub(super) fn spec_value(&self, kind: Kind) -> Value {
         let head = self.head(kind);
         let inside = usize::try_from(self.head.spec_at).unwrap_or_default();
-        let found = inside.checked_sub(1).and_then(|at| head.get(at..));
-        // What follows it in the text is none of it.
-        found.and_then(|text| serde_json::Deserializer::from_str(text).into_iter().next()?.ok()).unwrap_or_default()
+        inside.checked_sub(1).and_then(|at| head.get(at..)).and_then(first).unwrap_or_default()
     }
 
     /// The status; null if there is none.
@@ -194,6 +210,11 @@ impl Packed {
         let bytes = decompress_with_dict(&self.bytes, length, dictionary).unwrap_or_default();
         String::from_utf8(bytes).unwrap_or_default()
     }
+}
+
+/// The value at the beginning of a text. What follows it is none of it.
+pub(super) fn first<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }
 
 fn dictionary(kind: Kind, template: Option<&Template>) -> &[u8] {

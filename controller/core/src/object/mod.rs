@@ -239,6 +239,19 @@ impl Object {
         self.body.head_value(self.key.kind)
     }
 
+    /// What is asked of `metadata`, which costs less than to read all of it. `None` if it is not there in that form.
+    #[must_use]
+    pub fn metadata<T: DeserializeOwned>(&self) -> Option<T> {
+        self.body.metadata(self.key.kind)
+    }
+
+    /// The text of `spec`, for [`read_spec`]; empty if there is none. Pods of one template have it in common, also when
+    /// they are bound: the `nodeName` that a binding has put in is left out.
+    #[must_use]
+    pub fn spec_text(&self) -> String {
+        self.body.spec_text(self.key.kind)
+    }
+
     /// `spec`; null if there is none.
     #[must_use]
     pub fn spec(&self) -> Value {
@@ -335,6 +348,12 @@ impl Draft {
             body,
         }
     }
+}
+
+/// What [`Object::spec_text`] says.
+#[must_use]
+pub fn read_spec(text: &str) -> Value {
+    body::first(text).unwrap_or_default()
 }
 
 fn labels(value: &Value) -> Labels {

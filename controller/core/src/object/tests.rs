@@ -84,6 +84,25 @@ fn a_binding_puts_the_node_into_the_spec() {
 }
 
 #[test]
+fn a_binding_leaves_the_text_of_the_spec_as_it_was() {
+    let status = json!({"phase": "Pending"});
+    for (spec, node) in [(pod(1)["spec"].clone(), "pi"), (json!({}), "pi"), (pod(1)["spec"].clone(), "p\"i")] {
+        let mut value = pod(1);
+        value["spec"] = spec.clone();
+        let free = Object::from_value(Kind::POD, 5, value).expect("an object");
+        let bound = free.bound(6, node.into(), &status).expect("a pod without a node");
+        assert_eq!(read_spec(&free.spec_text()), spec);
+        match node {
+            "pi" => assert_eq!(bound.spec_text(), free.spec_text()),
+            // A name that has to be quoted is no node's; nothing is lost of it.
+            _ => assert_eq!(read_spec(&bound.spec_text())["nodeName"], json!(node)),
+        }
+    }
+    let none = Object::from_value(Kind::POD, 5, json!({"metadata": {"name": "p", "uid": UID}})).expect("an object");
+    assert_eq!((none.spec_text().as_str(), read_spec("")), ("", Value::Null));
+}
+
+#[test]
 fn pods_of_one_template_share_what_it_said() {
     let mut templates = Templates::default();
     let pods: Vec<Object> =

@@ -21,6 +21,8 @@ mod terms;
 
 mod question;
 
+mod compiled;
+
 mod amounts;
 mod hints;
 mod images;
@@ -82,6 +84,7 @@ use crate::view::View;
 
 use census::Census;
 use compaction::Successor;
+use compiled::{Compiled, Source};
 use config::Configuration;
 use decide::Decision;
 pub use decide::{Explanation, Points, Reason, Verdict};
@@ -123,6 +126,7 @@ pub struct Scheduler {
     budgets: Budgets,
     services: Services,
     storage: Storage,
+    compiled: Compiled,
     questions: Questions,
     evaluations: Evaluations,
     preemptions: Preemptions,
@@ -179,6 +183,7 @@ impl Scheduler {
             budgets: Budgets::default(),
             services: Services::default(),
             storage: Storage::default(),
+            compiled: Compiled::default(),
             questions: Questions::default(),
             evaluations: Evaluations::default(),
             preemptions: Preemptions::default(),
@@ -194,17 +199,34 @@ impl Scheduler {
     /// What the rules of its profile see of a pod that is not bound; to be released. One that nobody here places is seen as
     /// by the first profile.
     fn see(&mut self, view: &View, pod: &Object) -> Seen {
-        let labels = labels_of(pod, &mut self.symbols);
-        let selector = self.services.default_selector(view, pod);
-        let own = pod.row.pod().and_then(|row| self.rulebooks.of(row.scheduler()));
-        let rulebook = Arc::clone(own.unwrap_or_else(|| self.rulebooks.first()));
-        let (constraints, is_system) = &rulebook.default_spread;
-        let spread = DefaultSpread { constraints, selector, is_system: *is_system };
-        let question = rulebook.inscribe(Question::compile(pod, &labels, &spread, &mut self.symbols));
-        let question = question.of_now(&self.nodes, &self.storage);
-        let asked = self.questions.acquire(question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
-        let namespace = self.symbols.intern(pod.namespace());
+        let question = self.question(view, pod).of_now(&self.nodes, &self.storage);
+        let asked = self.questions.acquire(&question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
+        let (namespace, labels) = (self.symbols.intern(pod.namespace()), labels_of(pod, &mut self.symbols));
         Seen { asked, class: self.census.class(namespace, labels, &self.symbols), ending: false }
+    }
+
+    fn question(&mut self, view: &View, pod: &Object) -> Question {
+        let row = pod.row.pod();
+        let own = row.and_then(|row| self.rulebooks.of(row.scheduler()));
+        let rulebook = Arc::clone(own.unwrap_or_else(|| self.rulebooks.first()));
+        let controller = pod.controller().and_then(|owner| view.by_uid(owner.uid));
+        let source = Source {
+            text: pod.spec_text(),
+            node: row.and_then(|row| row.node.clone()),
+            namespace: self.symbols.intern(pod.namespace()),
+            labels: labels_of(pod, &mut self.symbols),
+            controller: controller.map(|controller| (controller.uid, controller.revision)),
+            profile: Arc::clone(&rulebook.name),
+        };
+        if let Some(known) = self.compiled.find(&source) {
+            return known.clone();
+        }
+        let (constraints, is_system) = &rulebook.default_spread;
+        let selector = self.services.default_selector(view, pod);
+        let spread = DefaultSpread { constraints, selector, is_system: *is_system };
+        let question = rulebook.inscribe(Question::compile(pod, &source.labels, &spread, &mut self.symbols));
+        self.compiled.keep(source, &question);
+        question
     }
 
     fn release(&mut self, seen: Seen) {

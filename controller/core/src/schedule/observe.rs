@@ -51,6 +51,7 @@ impl Scheduler {
         if selectors.is_empty() {
             return;
         }
+        self.compiled.forget();
         let first = Key::new(Kind::POD, service.namespace(), "");
         let tracked = self.pods.range(first..).take_while(|(key, _)| key.namespace == service.key.namespace);
         let waiting = tracked.filter(|(_, tracked)| matches!(tracked.state, State::Waiting(..)));
@@ -119,12 +120,11 @@ impl Scheduler {
         // A binding changes nothing of what the pod asks, so its JSON need not be read again.
         let waited = self.pods.get(&pod.key).filter(|waited| waited.seen.class == class);
         let question = match waited {
-            Some(waited) => waited.seen.asked.question.clone(),
-            None => Question::compile(pod, &labels, &NO_DEFAULTS, &mut self.symbols),
+            Some(waited) => waited.seen.asked.question.of_bound(),
+            None => Question::compile(pod, &labels, &NO_DEFAULTS, &mut self.symbols).of_bound(),
         };
         self.leave_line(&pod.key, self.nodes.find(node), now);
-        let question = question.of_bound();
-        let asked = self.questions.acquire(question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
+        let asked = self.questions.acquire(&question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
         let seen = Seen { asked, class, ending: pod.is_deleting() };
         let place = self.nodes.reserve(node, &seen.asked.question);
         rules::arrive(&seen, place, &mut self.census);

@@ -252,9 +252,18 @@ impl Question {
 
     /// What still counts of it once the pod is bound: what it uses, and what it holds for or against others. More pods
     /// share that.
-    pub(super) fn of_bound(self) -> Self {
+    pub(super) fn of_bound(&self) -> Self {
         let Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, claims, .. } = self;
-        Self { host_ports, requests, scored, affinity, anti_affinity, preferred_pods, claims, ..Self::default() }
+        Self {
+            host_ports: host_ports.clone(),
+            requests: requests.clone(),
+            scored: *scored,
+            affinity: affinity.clone(),
+            anti_affinity: anti_affinity.clone(),
+            preferred_pods: preferred_pods.clone(),
+            claims: claims.clone(),
+            ..Self::default()
+        }
     }
 
     /// The names of the only nodes that required node affinity can match, when it says so: each pod of a DaemonSet does.

@@ -65,13 +65,13 @@ impl Questions {
     /// The question with its counters; to be released.
     pub(super) fn acquire(
         &mut self,
-        question: Question,
+        question: &Question,
         rulebooks: &Rulebooks,
         census: &mut Census,
         nodes: &Nodes,
         symbols: &Symbols,
     ) -> Arc<Asked> {
-        if let Some(known) = self.all.get(&question) {
+        if let Some(known) = self.all.get(question) {
             return Arc::clone(known);
         }
         let eligibilities = question.eligibilities.iter();
@@ -103,7 +103,7 @@ impl Questions {
         }
         held.sort_unstable();
         let matchers = maker.matchers;
-        let rulebook = Arc::clone(rulebooks.at(&question));
+        let rulebook = Arc::clone(rulebooks.at(question));
         self.numbers += 1;
         let number = self.numbers;
         let asked = Arc::new(Asked {
@@ -118,7 +118,7 @@ impl Questions {
             matchers,
             eligibilities,
         });
-        self.all.insert(question, Arc::clone(&asked));
+        self.all.insert(question.clone(), Arc::clone(&asked));
         asked
     }
 

@@ -10,20 +10,26 @@ use crate::rows::{cpu_millis, units};
 
 /// A `fieldRef`; `None` for a field that is not shown, which admission has excluded.
 pub(super) fn field(scene: Scene<'_>, path: &str) -> Option<String> {
-    let (pod, value) = (scene.pod, scene.value);
+    let (pod, annotations) = (scene.pod, &scene.metadata.annotations);
     let text = |found: &Value| found.as_str().unwrap_or_default().to_owned();
     if let Some((field, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
-        let name = field.strip_prefix("metadata.")?;
-        return Some(text(&value["metadata"][name][key]));
+        return match field {
+            "metadata.labels" => Some(pod.labels.get(key).map(ToString::to_string).unwrap_or_default()),
+            "metadata.annotations" => Some(text(&annotations[key])),
+            _ => None,
+        };
     }
     Some(match path {
         "metadata.name" => pod.name().to_owned(),
         "metadata.namespace" => pod.namespace().to_owned(),
         "metadata.uid" => pod.uid.to_string(),
-        "metadata.labels" => map(&value["metadata"]["labels"]),
-        "metadata.annotations" => map(&value["metadata"]["annotations"]),
-        "spec.nodeName" => text(&value["spec"]["nodeName"]),
-        "spec.serviceAccountName" => value["spec"]["serviceAccountName"].as_str().unwrap_or("default").to_owned(),
+        "metadata.labels" => map(pod.labels.iter().map(|(key, value)| (&**key, &**value))),
+        "metadata.annotations" => {
+            let all = annotations.as_object().into_iter().flatten();
+            map(all.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())))
+        }
+        "spec.nodeName" => scene.node().to_owned(),
+        "spec.serviceAccountName" => scene.spec["serviceAccountName"].as_str().unwrap_or("default").to_owned(),
         "status.hostIP" => text(&pod.status()["hostIP"]),
         "status.hostIPs" => addresses(&pod.status(), "hostIP"),
         "status.podIP" => text(&pod.status()["podIP"]),
@@ -40,13 +46,8 @@ fn addresses(status: &Value, one: &str) -> String {
 }
 
 /// A map as a file shows it: one `key="value"` a line, in the order of the keys.
-fn map(found: &Value) -> String {
-    let mut lines: Vec<String> = found
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", quoted(value.as_str().unwrap_or_default())))
-        .collect();
+fn map<'a>(found: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut lines: Vec<String> = found.map(|(key, value)| format!("{key}={}", quoted(value))).collect();
     lines.sort();
     lines.join("\n")
 }
@@ -103,7 +104,6 @@ const fn or(amount: u64, unstated: u64) -> u64 {
 
 /// What the pod's node has to give.
 fn allocatable(scene: Scene<'_>) -> ResourceAmounts {
-    let name = scene.value["spec"]["nodeName"].as_str().unwrap_or_default();
-    let node = scene.view.get(&Key::new(Kind::NODE, "", name));
+    let node = scene.view.get(&Key::new(Kind::NODE, "", scene.node()));
     node.and_then(|node| node.row.node()).map(|row| row.allocatable).unwrap_or_default()
 }

@@ -92,7 +92,7 @@ fn one_of(scene: Scene<'_>, container: &Value, from: &Value) -> Result<Option<St
 /// A container of the pod, by its name.
 pub(super) fn container_called<'a>(scene: Scene<'a>, name: &str) -> Option<&'a Value> {
     let lists = ["containers", "initContainers"];
-    let mut all = lists.iter().flat_map(|list| scene.value["spec"][*list].as_array().into_iter().flatten());
+    let mut all = lists.iter().flat_map(|list| scene.spec[*list].as_array().into_iter().flatten());
     all.find(|container| container["name"] == name)
 }
 

@@ -8,6 +8,7 @@
 mod downward;
 mod environment;
 mod expand;
+mod specs;
 mod volumes;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_model::limits::MAX_POD_CONTENT_BYTES;
 use coracle_model::{Container, EnvVar, Pod, PullPolicy, ResourceAmounts, RestartPolicy, Stop, VolumeMount};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kind::Kind;
@@ -27,6 +29,7 @@ use crate::rows::{cpu_millis, units};
 use crate::view::View;
 
 use expand::Known;
+pub(super) use specs::Specs;
 
 /// The annotation that gives a guest the end of its standard input at once.
 const STDIN_EOF: &str = "coracle.dev/stdin-eof";
@@ -36,14 +39,28 @@ const STDIN_EOF: &str = "coracle.dev/stdin-eof";
 struct Scene<'a> {
     view: &'a View,
     pod: &'a Object,
-    /// All of it but the status.
-    value: &'a Value,
+    /// Its spec, which may be without `nodeName`.
+    spec: &'a Value,
+    metadata: &'a Metadata,
+}
+
+/// What a node may want to know of the metadata, beside what every object has at hand.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    annotations: Value,
+    deletion_grace_period_seconds: Value,
 }
 
 impl<'a> Scene<'a> {
     /// A config map or secret of the pod's namespace.
     fn find(self, kind: Kind, name: &str) -> Option<&'a Arc<Object>> {
         self.view.get(&Key::new(kind, self.pod.namespace(), name))
+    }
+
+    /// `spec.nodeName`
+    fn node(self) -> &'a str {
+        self.pod.row.pod().and_then(|row| row.node.as_deref()).unwrap_or_default()
     }
 }
 
@@ -59,12 +76,11 @@ fn bytes_of(kind: Kind, found: &Value) -> Option<Vec<u8>> {
 }
 
 /// The pod as its node gets it; `None` for an object that is no pod.
-pub(super) fn pod(view: &View, object: &Object) -> Option<Pod> {
-    let value = object.head();
-    let scene = Scene { view, pod: object, value: &value };
-    let spec = &value["spec"];
+pub(super) fn pod(view: &View, object: &Object, specs: &mut Specs) -> Option<Pod> {
+    let (spec, metadata) = (&*specs.of(object), &object.metadata::<Metadata>().unwrap_or_default());
+    let scene = Scene { view, pod: object, spec, metadata };
     let grace = spec["terminationGracePeriodSeconds"].as_u64().unwrap_or(30);
-    let deletion_grace = value["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(grace);
+    let deletion_grace = metadata.deletion_grace_period_seconds.as_u64().unwrap_or(grace);
     let mut containers: Vec<Container> =
         spec["containers"].as_array()?.iter().map(|spec| container(scene, spec)).collect();
     let spoken = bound_words(&mut containers);
@@ -149,7 +165,7 @@ fn container(scene: Scene<'_>, spec: &Value) -> Container {
         limits: amounts(&spec["resources"]["limits"]),
         requests: amounts(&spec["resources"]["requests"]),
         config_error,
-        stdin_eof: scene.value["metadata"]["annotations"][STDIN_EOF] == "now",
+        stdin_eof: scene.metadata.annotations[STDIN_EOF] == "now",
         mounts,
         env,
     }

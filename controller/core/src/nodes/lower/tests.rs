@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coracle_model::{Pod, VolumeFile, VolumeSource};
 use serde_json::{Value, json};
 
-use super::MAX_POD_CONTENT_BYTES;
+use super::{MAX_POD_CONTENT_BYTES, Specs};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::view::View;
@@ -49,7 +49,7 @@ fn pod_object(spec: Value) -> Arc<Object> {
 }
 
 fn lowered(spec: Value) -> Pod {
-    super::pod(&view(), &pod_object(spec)).unwrap()
+    super::pod(&view(), &pod_object(spec), &mut Specs::new()).unwrap()
 }
 
 fn container(fields: Value) -> Pod {
@@ -260,14 +260,14 @@ fn a_pod_with_more_content_than_a_message_carries_says_so() {
     let view = View::new(1, objects);
     let volumes = json!([{"name": "a", "configMap": {"name": "big"}}, {"name": "b", "configMap": {"name": "big"}},
         {"name": "c", "configMap": {"name": "m"}}]);
-    let pod = super::pod(&view, &pod_object(json!({"volumes": volumes}))).unwrap();
+    let pod = super::pod(&view, &pod_object(json!({"volumes": volumes})), &mut Specs::new()).unwrap();
     assert!(matches!(&pod.volumes[0].source, VolumeSource::Files(_)));
     let VolumeSource::Unavailable(why) = &pod.volumes[1].source else { panic!("{pod:?}") };
     assert!(why.ends_with("come to 1048379; at most 524288 reach a node"), "{why}");
     assert!(matches!(&pod.volumes[2].source, VolumeSource::Files(_)));
     let env = json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "big", "key": "k"}}}]);
     let containers = json!([{"name": "a", "env": env}, {"name": "b", "env": env}]);
-    let pod = super::pod(&view, &pod_object(json!({"containers": containers}))).unwrap();
+    let pod = super::pod(&view, &pod_object(json!({"containers": containers})), &mut Specs::new()).unwrap();
     assert_eq!(pod.containers[0].config_error, None);
     let why = pod.containers[1].config_error.as_deref().unwrap_or_default();
     assert!(why.ends_with("at most 524288 reach a node"), "{why}");

@@ -22,7 +22,7 @@ type Files = BTreeMap<String, (Vec<u8>, u32)>;
 
 /// `spec.volumes`. `spent` is how much else of the pod there is, of the bytes that it may come to.
 pub(super) fn resolve(scene: Scene<'_>, mut spent: usize) -> Vec<Volume> {
-    let list = scene.value["spec"]["volumes"].as_array().into_iter().flatten();
+    let list = scene.spec["volumes"].as_array().into_iter().flatten();
     list.map(|volume| {
         let name = volume["name"].as_str().unwrap_or_default().to_owned();
         let source = source(scene, volume).and_then(|source| bounded(source, &mut spent));
