@@ -1,7 +1,7 @@
 //! Logs as `kubectl` asks for them, and a flood of them.
 
-use std::process::Command;
-use std::thread;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 use coracle_tests::cluster::{BrokerKind, Cluster};
 use coracle_tests::programs::{Process, fail, root, succeed};
@@ -63,13 +63,13 @@ fn logs_are_read_by_label_by_container_and_by_time() {
         assert!(errors.contains("container three is not valid for pod"), "{errors}");
     }
     // A follower's stream ends with the container.
-    let followed = thread::scope(|scope| {
-        let follower =
-            scope.spawn(|| succeed(&mut cluster.kubectl(&["logs", "-f", names[0], "-c", "one", "--tail=1"])));
-        let _ = succeed(&mut cluster.kubectl(&["delete", "deployment", "sensors"]));
-        follower.join().expect("a thread")
-    });
-    assert!(!followed.is_empty());
+    let mut command = cluster.kubectl(&["logs", "-f", names[0], "-c", "one", "--tail=1"]);
+    let mut follower = command.stdout(Stdio::piped()).spawn().expect("kubectl");
+    let mut lines = BufReader::new(follower.stdout.take().expect("its output")).lines();
+    assert!(lines.next().is_some_and(|line| line.is_ok()), "a line, before the pod is asked to end");
+    let _ = succeed(&mut cluster.kubectl(&["delete", "deployment", "sensors"]));
+    assert!(lines.all(|line| line.is_ok()));
+    assert!(follower.wait().expect("kubectl").success());
 }
 
 #[test]
