@@ -17,6 +17,7 @@ pub mod error;
 pub mod kind;
 pub mod names;
 pub mod object;
+mod recent;
 pub mod rows;
 pub mod volumes;
 

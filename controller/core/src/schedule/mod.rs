@@ -21,8 +21,6 @@ mod terms;
 
 mod question;
 
-mod compiled;
-
 mod amounts;
 mod hints;
 mod images;
@@ -79,12 +77,12 @@ use coracle_model::Millis;
 use crate::clock::Now;
 use crate::object::{Key, Object, Uid};
 use crate::plan::Plan;
+use crate::recent::Recent;
 pub use crate::rows::SCHEDULER_NAME;
 use crate::view::View;
 
 use census::Census;
 use compaction::Successor;
-use compiled::{Compiled, Source};
 use config::Configuration;
 use decide::Decision;
 pub use decide::{Explanation, Points, Reason, Verdict};
@@ -98,7 +96,7 @@ use nodes::{NodeId, Nodes};
 use nominations::{Nominations, Nominee};
 use overlay::{Cluster, Seen};
 use preempt::{Budgets, Preemption, Preemptions, Residents};
-use question::{DefaultSpread, Question, labels_of};
+use question::{Asking, DefaultSpread, Question, labels_of};
 use queue::{Queue, Rank};
 use rulebook::Rulebooks;
 use rules::{Asked, Questions};
@@ -106,7 +104,8 @@ use services::Services;
 use storage::Storage;
 pub(crate) use storage::set_aside;
 use strangers::Strangers;
-use symbols::Symbols;
+use symbols::{Symbol, Symbols};
+use terms::Labels;
 
 /// Places pods on nodes.
 #[derive(Clone, Debug)]
@@ -126,7 +125,8 @@ pub struct Scheduler {
     budgets: Budgets,
     services: Services,
     storage: Storage,
-    compiled: Compiled,
+    /// The questions that were compiled last; of services as they are now.
+    compiled: Recent<Asking, Question>,
     questions: Questions,
     evaluations: Evaluations,
     preemptions: Preemptions,
@@ -183,7 +183,7 @@ impl Scheduler {
             budgets: Budgets::default(),
             services: Services::default(),
             storage: Storage::default(),
-            compiled: Compiled::default(),
+            compiled: Recent::new(),
             questions: Questions::default(),
             evaluations: Evaluations::default(),
             preemptions: Preemptions::default(),
@@ -199,34 +199,32 @@ impl Scheduler {
     /// What the rules of its profile see of a pod that is not bound; to be released. One that nobody here places is seen as
     /// by the first profile.
     fn see(&mut self, view: &View, pod: &Object) -> Seen {
-        let question = self.question(view, pod).of_now(&self.nodes, &self.storage);
-        let asked = self.questions.acquire(&question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
         let (namespace, labels) = (self.symbols.intern(pod.namespace()), labels_of(pod, &mut self.symbols));
+        let question = self.question(view, pod, namespace, labels.clone()).of_now(&self.nodes, &self.storage);
+        let asked = self.questions.acquire(&question, &self.rulebooks, &mut self.census, &self.nodes, &self.symbols);
         Seen { asked, class: self.census.class(namespace, labels, &self.symbols), ending: false }
     }
 
-    fn question(&mut self, view: &View, pod: &Object) -> Question {
+    fn question(&mut self, view: &View, pod: &Object, namespace: Symbol, labels: Labels) -> Question {
         let row = pod.row.pod();
         let own = row.and_then(|row| self.rulebooks.of(row.scheduler()));
         let rulebook = Arc::clone(own.unwrap_or_else(|| self.rulebooks.first()));
         let controller = pod.controller().and_then(|owner| view.by_uid(owner.uid));
-        let source = Source {
-            text: pod.spec_text(),
+        let asking = Asking {
+            spec: pod.spec_text(),
             node: row.and_then(|row| row.node.clone()),
-            namespace: self.symbols.intern(pod.namespace()),
-            labels: labels_of(pod, &mut self.symbols),
+            namespace,
+            labels,
             controller: controller.map(|controller| (controller.uid, controller.revision)),
             profile: Arc::clone(&rulebook.name),
         };
-        if let Some(known) = self.compiled.find(&source) {
-            return known.clone();
-        }
-        let (constraints, is_system) = &rulebook.default_spread;
-        let selector = self.services.default_selector(view, pod);
-        let spread = DefaultSpread { constraints, selector, is_system: *is_system };
-        let question = rulebook.inscribe(Question::compile(pod, &source.labels, &spread, &mut self.symbols));
-        self.compiled.keep(source, &question);
-        question
+        let Self { compiled, services, symbols, .. } = self;
+        compiled.find_or_make(asking, |asking| {
+            let (constraints, is_system) = &rulebook.default_spread;
+            let selector = services.default_selector(view, pod);
+            let spread = DefaultSpread { constraints, selector, is_system: *is_system };
+            rulebook.inscribe(Question::compile(pod, &asking.labels, &spread, symbols))
+        })
     }
 
     fn release(&mut self, seen: Seen) {

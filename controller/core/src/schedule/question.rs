@@ -12,7 +12,8 @@ use super::requests;
 use super::storage::Storage;
 use super::symbols::{Effect, HostPort, Resource, Symbol, Symbols, Taint};
 use super::terms::{Labels, Selector, Term};
-use crate::object::Object;
+use crate::object::{Object, Uid};
+use crate::recent;
 
 /// Everything that decides where a pod may go, and nothing that tells one pod from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +131,26 @@ pub(super) struct DefaultSpread<'a> {
     pub(super) selector: Value,
     /// They are the system's own and not an operator's: a node without one of their keys is no worse for it.
     pub(super) is_system: bool,
+}
+
+/// All that a pod's question follows from, but for services.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asking {
+    /// The text of its spec, but for the node.
+    pub(super) spec: String,
+    pub(super) node: Option<Arc<str>>,
+    pub(super) namespace: Symbol,
+    pub(super) labels: Labels,
+    /// The controller, and its revision.
+    pub(super) controller: Option<(Uid, u64)>,
+    /// `schedulerName`
+    pub(super) profile: Arc<str>,
+}
+
+impl recent::Source for Asking {
+    fn text_bytes(&self) -> usize {
+        self.spec.len()
+    }
 }
 
 /// What is read while a question is compiled.

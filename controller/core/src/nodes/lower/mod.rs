@@ -8,7 +8,6 @@
 mod downward;
 mod environment;
 mod expand;
-mod specs;
 mod volumes;
 
 #[cfg(test)]
@@ -24,15 +23,18 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kind::Kind;
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, read_spec};
+use crate::recent::Recent;
 use crate::rows::{cpu_millis, units};
 use crate::view::View;
 
 use expand::Known;
-pub(super) use specs::Specs;
 
 /// The annotation that gives a guest the end of its standard input at once.
 const STDIN_EOF: &str = "coracle.dev/stdin-eof";
+
+/// The specs that were read last, by their texts.
+pub(super) type Specs = Recent<String, Arc<Value>>;
 
 /// What is looked at while one pod is lowered.
 #[derive(Clone, Copy)]
@@ -77,7 +79,8 @@ fn bytes_of(kind: Kind, found: &Value) -> Option<Vec<u8>> {
 
 /// The pod as its node gets it; `None` for an object that is no pod.
 pub(super) fn pod(view: &View, object: &Object, specs: &mut Specs) -> Option<Pod> {
-    let (spec, metadata) = (&*specs.of(object), &object.metadata::<Metadata>().unwrap_or_default());
+    let spec = &*specs.find_or_make(object.spec_text(), |text| Arc::new(read_spec(text)));
+    let metadata = &object.metadata::<Metadata>().unwrap_or_default();
     let scene = Scene { view, pod: object, spec, metadata };
     let grace = spec["terminationGracePeriodSeconds"].as_u64().unwrap_or(30);
     let deletion_grace = metadata.deletion_grace_period_seconds.as_u64().unwrap_or(grace);
