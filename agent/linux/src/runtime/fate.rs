@@ -81,3 +81,78 @@ impl Body for Bound {
         Poll::Ready(rest.or_else(|| answer.broken.take().map(|reason| Err(Error::InternalError(Some(reason))))))
     }
 }
+
+/// Nobody reads any more: the guest's next write fails, and it need not wait for room.
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *answer = Answer::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use wasmtime_wasi::p2::{OutputStream, StreamError};
+    use wasmtime_wasi_http::p2::body::{HostOutgoingBody, StreamContext};
+
+    use super::*;
+
+    /// A body as a guest has it, its stream, and the answer as it is read.
+    fn body(fate: &Fate) -> (HostOutgoingBody, Box<dyn OutputStream>, Response<HyperOutgoingBody>) {
+        let (mut guest, body) = HostOutgoingBody::new(StreamContext::Response, None, 1, 1024);
+        let stream = guest.take_output_stream().unwrap_or_else(|| panic!("taken once"));
+        (guest, stream, fate.bind(Response::new(body)))
+    }
+
+    /// What is read to the end, and the error if that is one.
+    async fn read(answer: Response<HyperOutgoingBody>) -> (Vec<u8>, Option<String>) {
+        let (mut body, mut bytes) = (answer.into_body(), Vec::new());
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => bytes.extend(frame.into_data().unwrap_or_default()),
+                Err(Error::InternalError(why)) => return (bytes, why),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        (bytes, None)
+    }
+
+    async fn write(stream: &mut dyn OutputStream, text: &'static str) -> Result<(), StreamError> {
+        stream.write_ready().await?;
+        stream.write(Bytes::from_static(text.as_bytes()))
+    }
+
+    // LIF-10
+    #[tokio::test]
+    async fn half_an_answer_is_an_error_and_a_whole_one_stands() {
+        for (is_finished, error) in [(true, None), (false, Some("a trap".to_owned()))] {
+            let fate = Fate::default();
+            let (guest, mut stream, answer) = body(&fate);
+            assert!(write(&mut *stream, "so far").await.is_ok());
+            if is_finished {
+                drop(stream);
+                assert!(guest.finish(None).is_ok());
+                fate.is_failure("a trap".to_owned());
+            } else {
+                fate.is_failure("a trap".to_owned());
+                drop((stream, guest));
+            }
+            assert_eq!(read(answer).await, (b"so far".to_vec(), error));
+        }
+    }
+
+    // LIF-10
+    #[tokio::test]
+    async fn a_guest_whose_reader_has_left_does_not_wait_for_room() {
+        let fate = Fate::default();
+        let (_guest, mut stream, mut answer) = body(&fate);
+        assert!(write(&mut *stream, "one").await.is_ok());
+        let body = answer.body_mut();
+        let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        assert!(frame.is_some_and(|frame| frame.is_ok()));
+        drop(answer);
+        assert!(matches!(stream.check_write(), Err(StreamError::Closed)));
+    }
+}
