@@ -22,12 +22,25 @@ pub fn milli_value(text: &str) -> Result<i64, ParseQuantityError> {
 /// number. `binary(1536 * 1024) == "1536Ki"`
 #[must_use]
 pub fn binary(bytes: u64) -> String {
-    let (mut amount, mut unit) = (bytes, "");
-    for larger in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
-        if amount == 0 || amount % 1024 != 0 {
+    with_unit(bytes, 1024, ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
+}
+
+/// Bytes as Kubernetes shows a quantity that somebody wrote in either form: with a power of two before one of ten.
+/// `shortest(1_000_000) == "1M"`
+#[must_use]
+pub fn shortest(bytes: u64) -> String {
+    let text = binary(bytes);
+    if text.ends_with('i') { text } else { with_unit(bytes, 1000, ["k", "M", "G", "T", "P", "E"]) }
+}
+
+/// With the largest unit in which it is a whole number; each is so many of the one before.
+fn with_unit(mut amount: u64, base: u64, units: [&str; 6]) -> String {
+    let mut unit = "";
+    for larger in units {
+        if amount == 0 || !amount.is_multiple_of(base) {
             break;
         }
-        (amount, unit) = (amount / 1024, larger);
+        (amount, unit) = (amount / base, larger);
     }
     format!("{amount}{unit}")
 }
@@ -156,6 +169,21 @@ mod tests {
             (5 << 60, "5Ei"),
         ] {
             assert_eq!(binary(bytes), want);
+        }
+    }
+
+    #[test]
+    fn limits_are_shown_as_kubernetes_shows_quantities() {
+        for (bytes, want) in [
+            (1 << 20, "1Mi"),
+            (3 << 30, "3Gi"),
+            (1_000_000, "1M"),
+            (1536, "1536"),
+            (10_240, "10Ki"),
+            (1, "1"),
+            (0, "0"),
+        ] {
+            assert_eq!(shortest(bytes), want);
         }
     }
 

@@ -1,4 +1,5 @@
-//! What this node has to say: statuses that changed, events, refusals, images and shortages; gathered, and sent again until acknowledged.
+//! What this node has to say: statuses that changed, events, refusals, images and shortages; gathered, and sent again until
+//! acknowledged.
 //!
 //! A status that shows a new phase, readiness or end leaves as soon as the effects run dry; smaller news waits for
 //! [`GATHER_MS`], so that the steps of a start travel as one. Two reports are never nearer than that to each other, and at

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use coracle_model::PodUid;
+use coracle_model::quantity::shortest;
 
 use crate::runtime::DiskQuota;
 
@@ -49,7 +50,7 @@ fn judge(subject: &Subject) -> Option<Verdict> {
         // A file that goes while one looks is a reason to look again later.
         let Ok(used) = bytes_in(&volume.path) else { continue };
         if volume.limit_bytes > 0 && used > volume.limit_bytes {
-            let (name, limit) = (&volume.name, quantity(volume.limit_bytes));
+            let (name, limit) = (&volume.name, shortest(volume.limit_bytes));
             let message = format!("Usage of EmptyDir volume \"{name}\" exceeds the limit \"{limit}\".");
             return Some(Verdict { pod: subject.pod, message });
         }
@@ -58,7 +59,7 @@ fn judge(subject: &Subject) -> Option<Verdict> {
         }
     }
     (subject.limit_bytes > 0 && on_disk > subject.limit_bytes).then(|| {
-        let limit = quantity(subject.limit_bytes);
+        let limit = shortest(subject.limit_bytes);
         let message = format!("Pod ephemeral local storage usage exceeds the total limit of containers {limit}.");
         Verdict { pod: subject.pod, message }
     })
@@ -69,42 +70,4 @@ pub(super) fn bytes_in(path: &Path) -> io::Result<u64> {
     let count = DiskQuota::new(0, 0);
     count.recount(path)?;
     Ok(count.used_bytes())
-}
-
-/// Bytes as Kubernetes shows a quantity: with the largest unit in which they are a whole number, a power of two before
-/// one of ten.
-fn quantity(bytes: u64) -> String {
-    for (base, units) in [(1024, ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]), (1000, ["k", "M", "G", "T", "P", "E"])] {
-        let (mut amount, mut unit) = (bytes, "");
-        for larger in units {
-            if amount == 0 || amount % base != 0 {
-                break;
-            }
-            (amount, unit) = (amount / base, larger);
-        }
-        if !unit.is_empty() {
-            return format!("{amount}{unit}");
-        }
-    }
-    bytes.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_shown_as_kubernetes_shows_quantities() {
-        for (bytes, want) in [
-            (1 << 20, "1Mi"),
-            (3 << 30, "3Gi"),
-            (1_000_000, "1M"),
-            (1536, "1536"),
-            (10_240, "10Ki"),
-            (1, "1"),
-            (0, "0"),
-        ] {
-            assert_eq!(quantity(bytes), want);
-        }
-    }
 }
